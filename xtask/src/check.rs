@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use crate::run::{Ended, Show, run};
-use crate::{api, cargo, mutants, root, tidy, verdict};
+use crate::{api, cargo, examples, mutants, root, tidy, verdict};
 
 const LIMIT: Duration = Duration::from_secs(3600);
 
@@ -71,6 +71,7 @@ pub(crate) fn ran(command: Command) -> Result<(), String> {
 
 fn tidiness() -> Result<(), String> {
     let mut faults = tidy::faults(&root())?;
+    faults.extend(examples::faults(&root())?);
     faults.extend(mutants::faults(&root()));
     if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
 }

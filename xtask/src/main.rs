@@ -6,6 +6,7 @@ mod bench;
 mod binaries;
 mod burn;
 mod check;
+mod examples;
 mod layers;
 mod mutants;
 mod packages;

@@ -33,7 +33,7 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>, String> {
     Ok(faults)
 }
 
-fn tracked(root: &Path) -> Result<Vec<String>, String> {
+pub(crate) fn tracked(root: &Path) -> Result<Vec<String>, String> {
     let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output();
     let listed = listed.map_err(|e| format!("git does not start: {e}"))?;
     if !listed.status.success() {

@@ -56,7 +56,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A login.
+/// A user and a password.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Login {
     /// The user; the server's default user if `None`.
@@ -66,12 +66,12 @@ pub struct Login {
 }
 
 impl Login {
-    /// For the server's default user.
+    /// Creates a login of the server's default user.
     pub fn new(password: impl Into<Secret>) -> Self {
         Self { user: None, password: password.into() }
     }
 
-    /// For this user.
+    /// Creates a login of this user.
     pub fn user(user: impl Into<String>, password: impl Into<Secret>) -> Self {
         Self { user: Some(user.into()), password: password.into() }
     }

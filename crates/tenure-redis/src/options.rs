@@ -52,7 +52,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Default options for these servers.
+    /// Creates default options for these servers.
     pub fn new(topology: Topology) -> Self {
         Self { topology, ..Self::default() }
     }
@@ -74,6 +74,10 @@ impl Options {
     ///     Ok(Login::user("app", token().await?))
     /// }
     ///
+    /// let options = Options::default().with_credentials(login);
+    ///
+    /// // For the server's default user.
+    /// let login = || async { Ok::<_, std::io::Error>(Login::new(token().await?)) };
     /// let options = Options::default().with_credentials(login);
     /// ```
     pub fn with_credentials<F, A, E>(self, ask: F) -> Self
@@ -196,7 +200,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// A host and a port.
+    /// Creates the address of a host and a port.
     pub fn tcp(host: impl Into<String>, port: u16) -> Self {
         Self::Tcp { host: host.into(), port }
     }
@@ -223,6 +227,17 @@ pub struct Tls {
 
 /// Detects stores that share a server although they must not, such as the nodes of a quorum: calls fail if two stores
 /// see the same run id.
+///
+/// ```
+/// # use tenure_redis::{Address, Options, Siblings, Topology};
+/// let hosts = ["cache-1", "cache-2", "cache-3"];
+/// let nodes = hosts.into_iter().zip(Siblings::new(3)).map(|(host, siblings)| {
+///     let mut options = Options::new(Topology::Standalone(Address::tcp(host, 6379)));
+///     options.siblings = Some(siblings);
+///     options
+/// });
+/// assert_eq!(nodes.count(), 3);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Siblings {
     me: usize,

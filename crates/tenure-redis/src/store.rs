@@ -30,6 +30,20 @@ const PLAIN_REFUSALS: &[(Family, &str)] = &[
 ];
 
 /// Locks on Redis, in Redisson's layout or the plain one.
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+/// use tenure_redis::{Address, Options, Redis, Secret, Topology};
+///
+/// let mut options = Options::new(Topology::Standalone(Address::tcp("cache-1", 6379)));
+/// options.password = Some(Secret::file("/run/secrets/redis"));
+/// let store = Redis::open(options.clone()).await?;
+/// let client = tenure_core::Client::new(store);
+///
+/// let later = Redis::new(options)?; // does not connect yet
+/// later.reach().await?;
+/// # Ok(()) }
+/// ```
 pub struct Redis {
     pub(crate) transport: Arc<Transport>,
     pub(crate) info: Info,

@@ -65,6 +65,21 @@ pub struct Node {
 /// A RedLock: one lock on several independent stores. It works while a majority of them does.
 ///
 /// Locks only, without a fence. Clones share one state.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use tenure_core::{Client, Memory};
+/// use tenure_redlock::{Node, Quorum, QuorumOptions};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+///
+/// let node = |name: &str| Node { name: name.to_owned(), backend: Arc::new(Memory::new()) };
+/// let quorum = Quorum::new(vec![node("a"), node("b"), node("c")], QuorumOptions::default())?;
+/// quorum.connect(|_| async { Ok(()) }).await?; // where nodes have to be connected to
+/// assert_eq!(quorum.nodes().len(), 3);
+/// let guard = Client::new(quorum).lock("orders/42").acquire().await?;
+/// guard.release().await
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Quorum(Arc<Inner>);
 
@@ -116,7 +131,7 @@ impl Quorum {
         })))
     }
 
-    /// The nodes of this quorum.
+    /// Returns the nodes of this quorum.
     pub fn nodes(&self) -> &[Node] {
         &self.0.nodes
     }

@@ -55,6 +55,6 @@ pub type Sqlite = Ledgered<SqliteStore>;
 /// `Config` when the path cannot be a store: a folder, a missing or read-only folder, a network file system, a file of
 /// another program or another version, a file with several hard links or mounted by itself, a file that this user may
 /// not write; `Unavailable` when another process holds the file for too long, or the disk is full.
-pub fn open(path: &Path, options: Options) -> Result<Sqlite> {
-    SqliteStore::open(path, options).map(Ledgered::over)
+pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Sqlite> {
+    SqliteStore::open(path.as_ref(), options).map(Ledgered::over)
 }

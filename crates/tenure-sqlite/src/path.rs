@@ -11,10 +11,16 @@ use crate::{Error, Options, Result};
 /// Advice where the default path cannot be used.
 const GIVE_A_PATH: &str = "give a path, as in --url sqlite:/var/lib/app/locks.db or TENURE_URL";
 
-/// The file that is used when none is given: `$XDG_STATE_HOME/tenure/locks.db`, else
+/// Returns the file that is used when none is given: `$XDG_STATE_HOME/tenure/locks.db`, else
 /// `$HOME/.local/state/tenure/locks.db`. Where `HOME` is not set, as in services and some cron jobs, the home
 /// directory comes from the user database, so that a service and a shell of the same user lock in the same file.
 /// [`open`](crate::open) creates its folder on first use.
+///
+/// ```no_run
+/// # fn main() -> tenure_core::Result<()> {
+/// let store = tenure_sqlite::open(tenure_sqlite::default_path()?, tenure_sqlite::Options::default())?;
+/// # Ok(()) }
+/// ```
 ///
 /// # Errors
 /// `Config` when no state directory is known: a guess could differ between processes, which would lock different

@@ -31,7 +31,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Options for these servers, otherwise the defaults.
+    /// Creates default options for these servers.
     pub fn new(servers: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             servers: servers.into_iter().map(Into::into).collect(),

@@ -29,6 +29,19 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_secs(5);
 
 /// Locks on ZooKeeper, in Curator's layout.
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+/// use tenure_zookeeper::{Options, ZooKeeper};
+///
+/// let mut options = Options::new(["zk-1:2181", "zk-2:2181", "zk-3:2181"]);
+/// options.chroot = Some("/app".to_owned());
+/// let client = tenure_core::Client::new(ZooKeeper::open(options.clone()).await?);
+///
+/// let later = ZooKeeper::new(options)?; // does not connect yet
+/// later.reach().await?;
+/// # Ok(()) }
+/// ```
 pub struct ZooKeeper {
     info: Info,
     pub(crate) store: Arc<Store>,

@@ -6,7 +6,7 @@
 //! let lock = client.lock("orders/42");
 //!
 //! let outer = lock.acquire()?; // waits; renewed until released
-//! let inner = lock.acquire()?; // the same thread enters again
+//! let inner = lock.acquire()?; // this thread enters again
 //! assert_eq!(inner.reentry_count(), 2);
 //! std::thread::scope(|s| {
 //!     s.spawn(|| assert!(lock.try_acquire().unwrap().is_none())); // another one does not
@@ -37,6 +37,7 @@
 //! # Panics
 //! Every call to the store panics on a thread that runs async tasks (in a task or inside `Runtime::block_on`), since
 //! it would block all other tasks of that thread. It panics before anything is started. Dropping a guard never panics.
+//! The methods do not repeat this.
 
 mod client;
 mod counting;
@@ -81,6 +82,15 @@ pub fn connect(address: &str) -> Result<Client> {
 
 /// Connects with `settings` as defaults; options in the address override them.
 ///
+/// ```
+/// # fn main() -> tenure::Result<()> {
+/// # use std::time::Duration;
+/// let mut settings = tenure::Settings::default();
+/// settings.lease = Duration::from_secs(10);
+/// let client = tenure::blocking::connect_with("memory:", settings)?;
+/// # client.close() }
+/// ```
+///
 /// # Errors
 /// As [`tenure::connect`](crate::connect).
 #[track_caller]
@@ -89,6 +99,14 @@ pub fn connect_with(address: &str, settings: Settings) -> Result<Client> {
 }
 
 /// Opens the store at `address` without a client, to build a client by hand.
+///
+/// ```
+/// # fn main() -> tenure::Result<()> {
+/// let store = tenure::blocking::open("memory:")?;
+/// let client = tenure::Client::with(store, tenure::Settings::default());
+/// let client = tenure::blocking::Client::new(client);
+/// # client.close() }
+/// ```
 ///
 /// # Errors
 /// As [`tenure::connect`](crate::connect).

@@ -56,6 +56,16 @@ pub struct Config {
 impl Config {
     /// Reads a TOML file. Relative paths in it are resolved against its folder.
     ///
+    /// ```
+    /// # fn main() -> tenure::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("tenure.toml");
+    /// # std::fs::write(&path, "type = 'sqlite'\npath = 'locks.db'").unwrap();
+    /// let config = tenure::Config::from_file(&path)?;
+    /// config.check()?; // everything that can be checked without the store
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// `Config` with the file, the line and the key, when the file cannot be read or is invalid.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
@@ -78,6 +88,15 @@ impl Config {
     /// Reads the environment: `TENURE_TYPE`, `TENURE_NODES` and so on, one variable for each key, or `TENURE_URL`.
     /// Empty variables are ignored.
     ///
+    /// ```no_run
+    /// # fn main() -> tenure::Result<()> {
+    /// let mut config = tenure::Config::from_env()?;
+    /// if !config.has_store() {
+    ///     config = config.url("sqlite:")?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// `Config` with the name of a variable that is invalid, or that begins with `TENURE_` and is unknown.
     pub fn from_env() -> Result<Self> {
@@ -85,6 +104,12 @@ impl Config {
     }
 
     /// Reads the file that `TENURE_CONFIG` names, if it is set, and overrides it with the environment.
+    ///
+    /// ```no_run
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+    /// let client = tenure::Config::load()?.connect().await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`Config::from_file`] and [`Config::from_env`].
@@ -96,6 +121,12 @@ impl Config {
     }
 
     /// Overrides this configuration with the environment.
+    ///
+    /// ```no_run
+    /// # fn main() -> tenure::Result<()> {
+    /// let config = tenure::Config::from_toml("type = 'memory'")?.env()?; // TENURE_LEASE=5s changes the lease
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`Config::from_env`].

@@ -1,4 +1,4 @@
-//! Distributed locks, read/write locks, semaphores, latches and elections; the store is a configuration setting.
+//! Distributed locks, read/write locks, semaphores, latches and elections, on the store that the configuration names.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
@@ -15,9 +15,9 @@
 //! | `memory:` | this process only |
 //! | `sqlite:PATH` | the processes of one machine; `sqlite:` is a file in the user's state directory |
 //! | `redis://[user:password@]host[:port][/db]` | a Redis or Valkey server; `rediss://` with TLS, `redis+unix:PATH` by a socket |
-//! | `redis+sentinel://host,host,…/MASTER[/db]` | the master that sentinels know; `rediss+sentinel://` with TLS |
+//! | `redis+sentinel://host,host,…/MASTER[/db]` | the current master, found through sentinels; `rediss+sentinel://` with TLS |
 //! | `redis+cluster://host,host,…` | a cluster; `rediss+cluster://` with TLS |
-//! | `redlock://host,host,host` | independent servers, most of which must agree; each may be a whole address |
+//! | `redlock://host,host,host` | independent servers, of which a majority must agree; each may be a complete address |
 //! | `zookeeper://[user:password@]host[:port],…[/chroot]` | a ZooKeeper ensemble; `zookeeper+tls://` with TLS |
 //!
 //! On Redis `?layout=plain` shares locks with redsync, node-redlock, redis-py and every client that uses `SET key
@@ -75,9 +75,16 @@ pub use tenure_core::{
 #[doc = include_str!("attribute/attribute.md")]
 pub use tenure_macros::distributed_lock;
 
-/// For implementing a store: the backend trait, its values, and the ledger (the rules of all kinds over plain data).
+/// For implementing a store: the trait [`Backend`](backend::Backend), the values that go through it, and the
+/// [`ledger`](backend::ledger), which implements the rules of all kinds over plain data.
 pub mod backend {
-    pub use tenure_core::backend::*;
+    pub use tenure_core::backend::{
+        Admin, Attempt, Backend, Background, Backoff, Cause, Chance, Claim, ClientId, Clock, CountOp,
+        CountReply, Counter, Deadlock, Drift, Durability, Environment, Error, Family, Fence, Finding, HeldBy,
+        HoldId, Holder, Info, Interest, Kind, Level, Link, Liveness, Lost, LostReason, Mode, Name, OpId,
+        Owner, Process, Query, Released, Renewal, Result, Signal, Snapshot, Suspicion, Time, Waiter, Watch,
+        jittered, random, wall_micros,
+    };
     pub use tenure_core::ledger;
 }
 

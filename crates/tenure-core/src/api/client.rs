@@ -1,4 +1,4 @@
-//! The client: one store, one identity, one keeper thread.
+//! The client: one store, one identity, and the threads that renew and release what it holds.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,15 +9,31 @@ use crate::backend::{Backend, ClientId, Finding, Kind, Name, Query, Result, Snap
 use crate::engine::Settings;
 use crate::engine::core::Engine;
 
-/// A connection to a store, from which all templates are created. Cheap to clone; clones share one client.
+/// A client of a store. Cheap to clone; clones share one client.
+///
+/// Locks, semaphores, latches and elections are created from it as templates: a name and options, without any I/O until
+/// a method of the template calls the store.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
-/// let client = tenure_core::Client::new(tenure_core::Memory::new());
+/// # use tenure_core as tenure;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+/// let client = tenure::Client::new(tenure::Memory::new());
 /// let guard = client.lock("orders/42").acquire().await?;
 /// // … nobody else is here …
 /// guard.release().await?;
-/// client.close().await
+///
+/// let writer = client.rwlock("prices").write().acquire().await?;
+/// let connection = client.semaphore("db", 10).acquire().await?; // one of ten permits
+/// client.counting_semaphore("seats").try_set(200).await?;
+/// client.latch("ready").try_set_count(3).await?;
+/// let leadership = client.election("cron").campaign().await?;
+///
+/// for used in client.list("", 100).await? {
+///     println!("{}: a {} with {} holders", used.name, used.family, used.holders.len());
+/// }
+/// let cron = client.show("cron").await?.expect("it is in use");
+/// assert_eq!(cron.holders[0].hold_id().map(|id| id.client), Some(client.id()));
+/// client.close().await // releases everything that is still held
 /// # }
 /// ```
 ///
@@ -35,6 +51,16 @@ impl Client {
     }
 
     /// Creates a client of this store with these settings.
+    ///
+    /// ```
+    /// # use tenure_core as tenure;
+    /// # use std::{sync::Arc, time::Duration};
+    /// let mut settings = tenure::Settings::default();
+    /// settings.lease = Duration::from_secs(10);
+    /// let client = tenure::Client::with(Arc::new(tenure::Memory::new()), settings);
+    /// assert_eq!(client.settings().lease, Duration::from_secs(10));
+    /// assert_eq!(client.backend().info().scheme, "memory");
+    /// ```
     pub fn with(backend: Arc<dyn Backend>, settings: Settings) -> Self {
         Self { engine: Engine::new(backend, settings) }
     }
@@ -54,31 +80,31 @@ impl Client {
         RwLock::new(self, Name::new(name))
     }
 
-    /// Returns a semaphore with `limit` recorded, leased permits. The limit only applies if the store has none yet:
-    /// [`Semaphore::resize`] changes it.
+    /// Returns a semaphore on `name` with `limit` permits, each of which is recorded and leased. The limit only applies
+    /// if the store has none yet; [`Semaphore::resize`] changes it.
     pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Semaphore {
         Semaphore::new(self, Name::new(name), limit)
     }
 
-    /// Returns a counting semaphore: a plain number without holders.
+    /// Returns a counting semaphore on `name`: a plain number without holders.
     pub fn counting_semaphore(&self, name: impl AsRef<str>) -> CountingSemaphore {
         CountingSemaphore::new(self, Name::new(name))
     }
 
-    /// Returns a count-down latch.
+    /// Returns a count-down latch on `name`.
     pub fn latch(&self, name: impl AsRef<str>) -> Latch {
         Latch::new(self, Name::new(name))
     }
 
-    /// Returns an election.
+    /// Returns an election on `name`.
     pub fn election(&self, name: impl AsRef<str>) -> Election {
         Election::new(self, Name::new(name))
     }
 
-    /// Lists names in use that start with `prefix`, sorted, at most `limit`.
+    /// Returns the state of the names in use that start with `prefix`, sorted by name, at most `limit` of them.
     ///
     /// # Errors
-    /// `Unavailable` or `Unknown` when the store does not answer.
+    /// `Unavailable` or `Unknown` when the store does not answer; `Unsupported` when it cannot list holders.
     pub async fn list(&self, prefix: impl Into<String>, limit: usize) -> Result<Vec<Snapshot>> {
         let core = &self.engine.core;
         core.check_open()?;
@@ -90,21 +116,22 @@ impl Client {
     /// Returns the state of one name, or `None` if it is not in use.
     ///
     /// # Errors
-    /// `Config` for a bad name; `Unavailable` or `Unknown` when the store does not answer.
+    /// `Config` for a bad name; `Unavailable` or `Unknown` when the store does not answer; `Unsupported` when it cannot
+    /// list holders.
     pub async fn show(&self, name: impl AsRef<str>) -> Result<Option<Snapshot>> {
         self.engine.core.check_open()?;
         self.engine.core.snapshot(&Name::new(name)?).await
     }
 
-    /// Checks whether the store is configured so that the guarantees can be kept: what is fine, what is a risk, what
-    /// does not work, and what to do about it. For use at start-up or at the command line; `tenure doctor` shows the
-    /// result.
+    /// Checks whether the store is configured so that the guarantees can be kept. Each finding says what is fine, a risk
+    /// or broken, and what to do about it. For use when a program starts; `tenure doctor` prints the same findings.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
-    /// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+    /// # use tenure_core as tenure;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+    /// # let client = tenure::Client::new(tenure::Memory::new());
     /// for finding in client.diagnose().await? {
-    ///     if finding.level >= tenure_core::Level::Warning {
+    ///     if finding.level >= tenure::Level::Warning {
     ///         eprintln!("{finding}");
     ///     }
     /// }
@@ -112,7 +139,7 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// `Unavailable` or `Unknown` when the store does not answer.
+    /// `Unavailable` or `Unknown` when the store does not answer; `Unsupported` when it cannot be diagnosed.
     pub async fn diagnose(&self) -> Result<Vec<Finding>> {
         let core = &self.engine.core;
         core.check_open()?;
@@ -135,9 +162,10 @@ impl Client {
         &self.engine.core.settings
     }
 
-    /// Releases everything held, ends all waits, and makes later calls fail. Takes at most [`Settings::close_timeout`];
-    /// what could not be released by then ends with its lease. Where holds live as long as a session, the session is
-    /// closed, too, unless another client of the same store, or a detached guard, still holds something.
+    /// Releases everything held and ends all waits; later calls fail with `Closed`. Takes at most
+    /// [`Settings::close_timeout`]; what could not be released by then ends with its lease. Where holds live as long as
+    /// a session, the session is closed, too, unless another client of the same store, or a detached guard, still holds
+    /// something.
     ///
     /// On a quorum, every server that answers has confirmed its release when this returns. A server that does not
     /// answer has been sent the release, and is not waited for.

@@ -19,6 +19,7 @@ use crate::engine::telemetry::{AcquireTrace, KindLabel, Outcome};
 /// A process that dies with permits taken does not give them back: use [`crate::Semaphore`] unless that is wanted.
 ///
 /// ```
+/// # use std::time::Duration;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
 /// # let client = tenure_core::Client::new(tenure_core::Memory::new());
 /// let seats = client.counting_semaphore("seats");
@@ -26,7 +27,13 @@ use crate::engine::telemetry::{AcquireTrace, KindLabel, Outcome};
 /// seats.acquire(3).await?;
 /// assert_eq!(seats.available().await?, 7);
 /// seats.release(3).await?;
-/// # assert_eq!(seats.available().await?, 10); Ok(()) }
+///
+/// seats.add(-2).await?; // two are broken
+/// assert!(!seats.try_acquire(9).await?); // does not wait
+/// assert!(!seats.try_acquire_for(9, Duration::from_millis(10)).await?);
+/// assert_eq!(seats.drain().await?, 8); // all that are left
+/// seats.delete().await?;
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct CountingSemaphore {
@@ -51,10 +58,11 @@ impl CountingSemaphore {
         core.change(name, Counter::Semaphore, op).await
     }
 
-    /// Sets the number of permits if there is none yet. Returns whether it did.
+    /// Sets the number of permits if it is not set yet. Returns whether it did.
     ///
     /// # Errors
-    /// `Unavailable` or `Unknown` when the store does not answer; `Config` for a bad or otherwise used name.
+    /// `Unavailable` or `Unknown` when the store does not answer; `Config` for a name that is invalid or in use as
+    /// another kind.
     pub async fn try_set(&self, permits: u64) -> Result<bool> {
         Ok(self.change(CountOp::Init(permits)).await?.applied)
     }
@@ -104,7 +112,7 @@ impl CountingSemaphore {
         self.change(CountOp::Add(n)).await.map(drop)
     }
 
-    /// Adds to the number of permits, or subtracts from it; it may become negative.
+    /// Adds `n` to the number of permits, which may become negative.
     ///
     /// # Errors
     /// As [`CountingSemaphore::try_set`].

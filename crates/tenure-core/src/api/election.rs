@@ -13,16 +13,22 @@ use crate::api::{Client, Guard, Lock};
 use crate::backend::{Durability, Error, Family, Fence, Holder, Interest, Kind, Name, Result, Watch};
 use crate::engine::core::{Core, Engine};
 
-/// An election. Its holder is the leader, for a term identified by its fence.
+/// An election. Whoever holds it is the leader, for a term that is identified by the fence of the hold.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
-/// # let client = tenure_core::Client::new(tenure_core::Memory::new());
-/// let election = client.election("cron").note("10.0.0.7:8080");
-/// let leadership = election.campaign().await?;
+/// # use tenure_core as tenure;
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+/// # let client = tenure::Client::new(tenure::Memory::new());
+/// let election = client.election("cron").note("10.0.0.7:8080").max_hold(Duration::from_secs(3600));
+/// let leadership = election.campaign().await?; // waits until elected
 /// let leader = election.leader().await?.expect("there is one");
 /// assert_eq!(Some(leader.term), leadership.fence());
 /// leadership.while_held(async { /* lead */ }).await?;
+///
+/// let standby = client.election("cron").lease(Duration::from_secs(60)).durability(tenure::Durability::Master);
+/// assert!(standby.try_campaign().await?.is_none()); // does not wait
+/// assert!(standby.try_campaign_for(Duration::from_millis(10)).await?.is_none());
 /// leadership.release().await
 /// # }
 /// ```
@@ -74,7 +80,8 @@ impl Election {
         Self { lock: self.lock.note(note) }
     }
 
-    /// Sets a lease: the term ends after this long unless the leader campaigns again. Without one it is renewed.
+    /// Ends a term after this lease, without renewal: the leader must campaign again. By default the term is renewed
+    /// until the guard is gone.
     pub fn lease(self, lease: Duration) -> Self {
         Self { lock: self.lock.lease(lease) }
     }
@@ -84,12 +91,12 @@ impl Election {
         Self { lock: self.lock.max_hold(limit) }
     }
 
-    /// How many copies must have stored a leader before it leads; see [`Lock::durability`].
+    /// Sets how many copies must have stored a leader before it leads; see [`Lock::durability`].
     pub fn durability(self, durability: Durability) -> Self {
         Self { lock: self.lock.durability(durability) }
     }
 
-    /// Waits until elected.
+    /// Campaigns until elected.
     ///
     /// # Errors
     /// As [`Lock::acquire`]; `Unsupported` on a store without fences.
@@ -100,7 +107,7 @@ impl Election {
         self.lock.acquire().await
     }
 
-    /// Becomes the leader if there is none.
+    /// Becomes the leader if there is none; `None` if there is one.
     ///
     /// # Errors
     /// As [`Election::campaign`].
@@ -111,7 +118,7 @@ impl Election {
         self.lock.try_acquire().await
     }
 
-    /// Waits for at most `wait` to be elected.
+    /// Campaigns for at most `wait`; `None` if not elected by then.
     ///
     /// # Errors
     /// As [`Election::campaign`].
@@ -122,7 +129,7 @@ impl Election {
         self.lock.try_acquire_for(wait).await
     }
 
-    /// Returns the current leader.
+    /// Returns the current leader, or `None` if nobody leads.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer; `Unsupported` on a store without fences.
@@ -130,7 +137,7 @@ impl Election {
         Ok(self.lock.holder().await?.and_then(Leader::from))
     }
 
-    /// Returns a stream of leaders.
+    /// Returns a stream of leaders, which begins with the current one.
     ///
     /// # Errors
     /// As [`Election::leader`].
@@ -144,7 +151,7 @@ impl Election {
     }
 }
 
-/// A stream of leaders: what [`Observer::next`] returns, also as a [`Stream`](futures_util::Stream) that ends when the
+/// A stream of leaders. [`Observer::next`] needs no further crate; the [`Stream`] has the same items, and ends when the
 /// client is closed.
 ///
 /// ```
@@ -173,6 +180,16 @@ type Looked = Result<(Option<Leader>, Box<dyn Watch>)>;
 impl Observer {
     /// Returns the next change: on the first call the current leader, then each new leader, or `None` when there is
     /// none. Leaders that came and went between two calls are skipped; terms only grow.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+    /// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+    /// let mut observer = client.election("cron").observe()?;
+    /// assert_eq!(observer.next().await?, None); // nobody leads yet
+    /// let leadership = client.election("cron").campaign().await?;
+    /// assert_eq!(observer.next().await?.map(|leader| leader.term), leadership.fence());
+    /// # leadership.release().await }
+    /// ```
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer: call again.

@@ -12,16 +12,35 @@ use crate::backend::{Error, Fence, HoldId, Lost, Name, Result};
 use crate::engine::entry::Entry;
 use crate::engine::hold::Hold;
 
-/// A hold. Releasing or dropping it lets the next waiter in.
+/// What an acquire returns: the name is held until the guard is released or dropped, which lets the next waiter in.
 ///
 /// ```
+/// # use std::time::Duration;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
 /// # let client = tenure_core::Client::new(tenure_core::Memory::new());
 /// let guard = client.lock("orders/42").acquire().await?;
 /// let total = guard.while_held(async { 40 + 2 }).await?; // ends early if the lock is lost
 /// assert_eq!(total, 42);
+///
+/// guard.ensure(Duration::from_secs(5))?; // certain to be held for that long
+/// println!("{} is held as {} for {:?}", guard.name(), guard.id(), guard.remaining());
+/// println!("pass {:?} along with each write", guard.fence());
 /// guard.release().await
 /// # }
+/// ```
+///
+/// Without `while_held`, the program itself has to stop when the guard is lost:
+///
+/// ```
+/// # async fn ship() {}
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+/// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+/// let guard = client.lock("orders/42").acquire().await?;
+/// tokio::select! {
+///     lost = guard.lost() => eprintln!("stopped: {lost}"),
+///     () = ship() => guard.release().await?,
+/// }
+/// # Ok(()) }
 /// ```
 ///
 /// Dropping never blocks and needs no runtime: the release runs in the background.
@@ -42,7 +61,8 @@ impl Guard {
         &self.hold().claim.name
     }
 
-    /// Returns the id of the hold in the store. A permit can be renewed and released by it.
+    /// Returns the id of the hold in the store, for [`Lock::renew_by`](crate::Lock::renew_by) and
+    /// [`Lock::release_by`](crate::Lock::release_by).
     pub fn id(&self) -> HoldId {
         self.hold().claim.id
     }
@@ -69,6 +89,17 @@ impl Guard {
     }
 
     /// Returns how many guards this owner has on this hold.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+    /// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+    /// let lock = client.lock("orders/42").owner(&tenure_core::Owner::new());
+    /// let (outer, inner) = (lock.acquire().await?, lock.acquire().await?);
+    /// assert_eq!(outer.reentry_count(), 2);
+    /// inner.release().await?;
+    /// assert!(outer.is_held());
+    /// # outer.release().await }
+    /// ```
     pub fn reentry_count(&self) -> u32 {
         self.hold().guards()
     }
@@ -81,7 +112,16 @@ impl Guard {
         self.hold().ensure(d)
     }
 
-    /// Returns a view of the hold for code that does not own the guard.
+    /// Returns a view of the hold, for code that does not own the guard.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+    /// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+    /// let guard = client.lock("orders/42").acquire().await?;
+    /// let held = guard.held();
+    /// let log = tokio::spawn(async move { println!("{} is held: {}", held.name(), held.is_held()) });
+    /// # log.await.unwrap(); guard.release().await }
+    /// ```
     pub fn held(&self) -> Held {
         Held(self.hold().clone())
     }
@@ -108,6 +148,19 @@ impl Guard {
 
     /// Waits until somebody asks the holder to release it, with [`Lock::revoke`](crate::Lock::revoke) or through
     /// Curator. Returns at once if that has already happened. Nothing is taken away: releasing is up to the holder.
+    ///
+    /// ```
+    /// # async fn export() {}
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+    /// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+    /// let guard = client.lock("export").acquire().await?;
+    /// tokio::select! {
+    ///     Ok(()) = guard.revoked() => println!("asked to give way"),
+    ///     () = export() => println!("done"),
+    /// }
+    /// guard.release().await
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// `Unsupported` on a store without such requests: only ZooKeeper has them. `Unavailable` or `Unknown` when the
@@ -163,6 +216,15 @@ impl Guard {
     /// released.
     ///
     /// Where holds live as long as a session, it ends with the client at the latest.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+    /// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+    /// let id = client.lock("orders/42").acquire().await?.detach();
+    /// // … in another process, perhaps …
+    /// assert!(client.lock("orders/42").release_by(id).await?);
+    /// # Ok(()) }
+    /// ```
     pub fn detach(self) -> HoldId {
         self.0.detach()
     }

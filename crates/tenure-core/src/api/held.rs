@@ -10,11 +10,14 @@ use crate::engine::hold::Hold;
 /// name held after the guards are gone.
 ///
 /// ```
+/// # use std::time::Duration;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
 /// # let client = tenure_core::Client::new(tenure_core::Memory::new());
 /// let guard = client.lock("orders/42").acquire().await?;
 /// let held = guard.held();
-/// assert_eq!((held.is_held(), held.fence()), (true, guard.fence()));
+/// assert_eq!((held.is_held(), held.name(), held.fence()), (true, guard.name(), guard.fence()));
+/// held.ensure(Duration::from_secs(5))?; // certain to be held for that long
+/// assert!(held.remaining() > Duration::from_secs(5));
 /// guard.release().await?;
 /// assert!(!held.is_held());
 /// # Ok(()) }

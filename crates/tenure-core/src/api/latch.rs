@@ -11,15 +11,23 @@ use crate::backend::{CountOp, CountReply, Counter, Error, Family, Interest, Name
 use crate::engine::core::Core;
 use crate::engine::ops::Op;
 
-/// A count-down latch (Redisson's `RCountDownLatch`). An absent latch is open; deleting a latch opens it.
+/// A count-down latch (Redisson's `RCountDownLatch`). A latch that does not exist is open; deleting it opens it, too.
 ///
 /// ```
+/// # use std::time::Duration;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
 /// # let client = tenure_core::Client::new(tenure_core::Memory::new());
 /// let ready = client.latch("ready");
 /// ready.try_set_count(2).await?;
-/// let (waits, _, _) = tokio::join!(ready.wait(), ready.count_down(), ready.count_down());
-/// # waits }
+/// assert!(!ready.try_wait_for(Duration::from_millis(10)).await?); // not open yet
+/// ready.count_down().await?;
+/// assert_eq!(ready.count().await?, 1);
+/// let (opened, counted) = tokio::join!(ready.wait(), ready.count_down());
+/// # opened?; counted?;
+///
+/// ready.try_set_count(1).await?;
+/// ready.delete().await?; // opens it
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Latch {
@@ -87,7 +95,7 @@ impl Latch {
         Ok(self.change(CountOp::Delete).await?.applied)
     }
 
-    /// Waits until it opens. Once it has opened, setting a new count does not prolong the wait.
+    /// Waits until it opens. Returns even if a new count is set after it has opened.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer for longer than
@@ -99,7 +107,7 @@ impl Latch {
         self.wait_until(None).await.map(drop)
     }
 
-    /// Waits for at most `wait`. Returns whether it opened.
+    /// Waits until it opens, for at most `wait`. Returns whether it opened.
     ///
     /// # Errors
     /// As [`Latch::wait`].

@@ -16,8 +16,8 @@ use crate::backend::{
 use crate::engine::acquire::{Request, Wait};
 use crate::engine::core::Core;
 
-/// A lock, or something that behaves like one: a half of a read/write lock, permits of a semaphore. It is a template:
-/// cheap, stateless, and can be cloned and used any number of times.
+/// A lock, or what is acquired like one: a half of a read/write lock, permits of a semaphore. It is a template, a name
+/// with options: cheap to clone, without state, and usable any number of times.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -35,6 +35,49 @@ use crate::engine::core::Core;
 /// }
 /// # Ok(()) }
 /// ```
+///
+/// Options are set before it is acquired:
+///
+/// ```
+/// # use tenure_core as tenure;
+/// # use std::time::Duration;
+/// use tenure::{Durability, Owner};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+/// # let client = tenure::Client::new(tenure::Memory::new());
+/// let me = Owner::new();
+/// let lock = client.lock("reports").fair().owner(&me).note("nightly run");
+/// let lock = lock.max_hold(Duration::from_secs(600)).durability(Durability::Master);
+/// let outer = lock.acquire().await?;
+/// let inner = lock.acquire().await?; // the same owner enters again
+/// # inner.release().await?; outer.release().await }
+/// ```
+///
+/// Tools can see who holds it, and take it away:
+///
+/// ```
+/// # use tenure_core as tenure;
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+/// # let client = tenure::Client::new(tenure::Memory::new());
+/// # let guard = client.lock("orders/42").note("order service").acquire().await?;
+/// let lock = client.lock("orders/42");
+/// if lock.is_locked().await? {
+///     println!("the {} {} has {} waiters", lock.family(), lock.name()?, lock.waiters().await?.len());
+/// }
+/// for holder in lock.holders().await? {
+///     if holder.note.as_deref() == Some("order service") {
+///         lock.release_from(&holder).await?;
+///     }
+/// }
+/// assert!(lock.holder().await?.is_none());
+/// assert!(!lock.force_release().await?); // nobody is left
+/// assert!(guard.release().await.unwrap_err().is_lost());
+///
+/// let id = lock.acquire().await?.detach(); // to be kept alive and released by its id
+/// assert!(lock.clone().lease(Duration::from_secs(60)).renew_by(id).await?);
+/// assert!(lock.release_by(id).await?);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a template does nothing until it is acquired"]
 pub struct Lock {
@@ -47,8 +90,8 @@ impl Lock {
         Self { request: Request::new(&client.engine, name, kind), at_least: None }
     }
 
-    /// Holds for `lease` without renewal. Without this, the client's default lease applies, and is renewed every third
-    /// of it until the guard is gone.
+    /// Holds it for `lease`, without renewal. By default the lease of the client's settings applies, and is renewed each
+    /// time a third of it has passed, until the guard is gone.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.request.lease = Some(lease);
         self
@@ -95,9 +138,9 @@ impl Lock {
         self
     }
 
-    /// How many copies must have stored a grant before it counts; by default what the client's settings say. The
-    /// highest value that any guard of a hold asked for applies to the hold. A store without replicas refuses more than
-    /// [`Durability::Master`].
+    /// Sets how many copies must have stored a grant before it counts; the client's settings have the default. If an
+    /// owner enters again with another value, the higher one applies to the hold. A store without replicas refuses more
+    /// than [`Durability::Master`].
     pub fn durability(mut self, durability: Durability) -> Self {
         self.request.durability = Some(durability);
         self
@@ -109,6 +152,18 @@ impl Lock {
     ///
     /// Nobody else may use the same token for the same name at the same time: in this layout the two holders are
     /// indistinguishable.
+    ///
+    /// ```
+    /// # use tenure_core as tenure;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+    /// # let client = tenure::Client::new(tenure::Memory::new());
+    /// match client.lock("deploy").token("pipeline-7").try_acquire().await {
+    ///     Ok(guard) => println!("acquired: {}", guard.is_some()),
+    ///     Err(tenure::Error::Unsupported { .. }) => println!("this store has no tokens"),
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn token(mut self, token: impl Into<Arc<str>>) -> Self {
         self.request.token = Some(token.into());
         self
@@ -120,7 +175,7 @@ impl Lock {
         self
     }
 
-    /// Waits until it is held, however long others hold it.
+    /// Acquires it, waiting as long as others hold it.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer; `Unsupported` when it does not support the kind;
@@ -151,11 +206,11 @@ impl Lock {
         Ok(self.take_by(Wait::No, None).await?.map(|guard| self.granted(guard)))
     }
 
-    /// Waits for at most `wait`; `None` if others held it until then.
+    /// Acquires it, waiting for at most `wait`; `None` if others held it until then.
     ///
     /// # Errors
-    /// As [`Lock::acquire`]; also if the store has not answered by then, because it is not known then whether others
-    /// hold it. However short the wait, the store is given 200 ms to answer
+    /// As [`Lock::acquire`]; also when the store has not answered by then, so that it is not known whether others hold
+    /// it. However short the wait, the store is given 200 ms to answer
     /// ([`Settings::call_timeout`](crate::Settings::call_timeout)).
     ///
     /// # Cancel safety
@@ -192,7 +247,7 @@ impl Lock {
         Ok(self.holder().await?.is_some())
     }
 
-    /// Returns the holder according to the store: the first if there are several.
+    /// Returns the holder according to the store; the first one if there are several.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
@@ -209,7 +264,7 @@ impl Lock {
         Ok(self.request.core().snapshot(self.request.name()?).await?.map_or_else(Vec::new, |s| s.holders))
     }
 
-    /// Returns the waiters, as far as the store records them: for a plain lock one per process.
+    /// Returns the waiters that the store records; for a plain lock that is one per process.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
@@ -220,6 +275,18 @@ impl Lock {
 
     /// Asks the holder to release it, and returns whether anybody was asked. A guard receives the request through
     /// [`Guard::revoked`], a Curator client through its revocation listener; nobody is forced to release.
+    ///
+    /// ```
+    /// # use tenure_core as tenure;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+    /// # let client = tenure::Client::new(tenure::Memory::new());
+    /// match client.lock("deploy").revoke().await {
+    ///     Ok(asked) => println!("asked: {asked}"),
+    ///     Err(tenure::Error::Unsupported { .. }) => println!("this store cannot ask a holder"),
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// `Unsupported` on a store without such requests: only ZooKeeper has them. `Unavailable` or `Unknown` when the
@@ -273,8 +340,8 @@ impl Lock {
         core.take_away(|| admin.expel(name, self.request.kind, holder)).await
     }
 
-    /// Releases a hold by its id or its token, from anywhere, and returns whether there was one. Its holder notices as
-    /// with [`Lock::force_release`].
+    /// Releases a hold by its id or its token, from any process, and returns whether there was one. Its holder notices
+    /// at its next renewal or release.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer; `Unsupported` for a token on a store without tokens.
@@ -284,8 +351,8 @@ impl Lock {
         core.take_away(|| core.backend.release(&claim, 0)).await
     }
 
-    /// Extends a hold by its id or its token, from anywhere, by the lease of this template, and returns whether there
-    /// was one. Never shortens it.
+    /// Extends a hold by its id or its token, from any process, to the lease of this template from now, and returns
+    /// whether there was one. Never shortens it.
     ///
     /// # Errors
     /// As [`Lock::release_by`]; `Unsupported` where holds live as long as a session.
@@ -327,7 +394,7 @@ impl Lock {
         self.request.name()
     }
 
-    /// Returns the family of its kind.
+    /// Returns what it is: a lock, a fair lock, a read/write lock or permits of a semaphore.
     pub fn family(&self) -> Family {
         self.request.kind.family()
     }

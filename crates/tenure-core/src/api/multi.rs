@@ -16,12 +16,13 @@ use crate::engine::acquire::Wait;
 use crate::engine::core::Core;
 use crate::engine::in_flight::{InFlight, Ran, Undo};
 
-/// Combines several locks into one: any kinds, from one client or several.
+/// Combines several locks into one: any kinds, from one client or several. No common order is needed.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
-/// # let client = tenure_core::Client::new(tenure_core::Memory::new());
-/// let both = tenure_core::multi([client.lock("from"), client.lock("to")]);
+/// # use tenure_core as tenure;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+/// # let client = tenure::Client::new(tenure::Memory::new());
+/// let both = tenure::multi([client.lock("from"), client.lock("to")]);
 /// let guard = both.acquire().await?;
 /// assert_eq!(guard.fences().len(), 2);
 /// guard.release().await
@@ -31,7 +32,19 @@ pub fn multi(locks: impl IntoIterator<Item = Lock>) -> MultiLock {
     MultiLock { locks: locks.into_iter().collect() }
 }
 
-/// Several locks that are acquired together; see [`multi`].
+/// Several locks that are acquired together, all or none; made by [`multi`].
+///
+/// ```
+/// # use tenure_core as tenure;
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+/// # let client = tenure::Client::new(tenure::Memory::new());
+/// let both = tenure::multi([client.lock("from"), client.rwlock("to").write()]);
+/// let guard = both.acquire().await?;
+/// assert!(both.try_acquire().await?.is_none()); // does not wait
+/// assert!(both.try_acquire_for(Duration::from_millis(10)).await?.is_none());
+/// # guard.release().await }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a template does nothing until it is acquired"]
 pub struct MultiLock {
@@ -39,7 +52,7 @@ pub struct MultiLock {
 }
 
 impl MultiLock {
-    /// Waits until all are held.
+    /// Acquires all, waiting as long as others hold one of them.
     ///
     /// # Errors
     /// As [`Lock::acquire`]; what was already taken is released. `Config` if there are no locks, or one name twice.
@@ -54,7 +67,7 @@ impl MultiLock {
         }
     }
 
-    /// Acquires all if all are free.
+    /// Acquires all if all are free; `None` if one is not.
     ///
     /// # Errors
     /// As [`MultiLock::acquire`].
@@ -73,7 +86,7 @@ impl MultiLock {
         }
     }
 
-    /// Waits for at most `wait` until all are held.
+    /// Acquires all, waiting for at most `wait`; `None` if they were not all free by then.
     ///
     /// # Errors
     /// As [`MultiLock::acquire`].
@@ -259,7 +272,26 @@ async fn give_back(guards: Vec<(usize, Guard)>) {
     join_all(guards.into_iter().map(|(_, guard)| guard.release())).await;
 }
 
-/// Several holds as one.
+/// The guard of a [`MultiLock`]: several holds as one.
+///
+/// ```
+/// # use tenure_core as tenure;
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+/// # let client = tenure::Client::new(tenure::Memory::new());
+/// let guard = tenure::multi([client.lock("from"), client.lock("to")]).acquire().await?;
+/// assert!(guard.is_held() && guard.remaining() > Duration::from_secs(5));
+/// guard.guards()[0].ensure(Duration::from_secs(5))?;
+/// for (name, fence) in guard.fences() {
+///     println!("{name}: pass {fence:?} along with each write");
+/// }
+/// guard.while_held(async { /* ends early if one of them is lost */ }).await?;
+/// tokio::select! {
+///     lost = guard.lost() => eprintln!("stopped: {lost}"),
+///     () = async { /* work */ } => guard.release().await?,
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 #[must_use = "dropping a guard releases what it holds"]
 pub struct MultiGuard {

@@ -6,7 +6,7 @@ use crate::backend::{Holder, Kind, Name, Result, Waiter};
 /// A read/write lock. Readers share it, a writer is exclusive. Both are served in FIFO order, so that neither starves
 /// the other.
 ///
-/// An owner that holds the write lock may take the read lock under it, and release the write lock first (downgrade). An
+/// An owner that holds the write lock may also take the read lock, and then release the write lock (downgrade). An
 /// upgrade from read to write fails at once.
 ///
 /// ```
@@ -17,8 +17,14 @@ use crate::backend::{Holder, Kind, Name, Result, Waiter};
 /// assert!(stock.write().try_acquire().await?.is_none());
 /// a.release().await?;
 /// b.release().await?;
-/// let writer = stock.write().acquire().await?;
-/// # writer.release().await }
+///
+/// let writer = stock.write().note("recount").acquire().await?;
+/// assert!(stock.is_locked().await?);
+/// let holder = stock.holder().await?.expect("the writer");
+/// assert_eq!(holder.note.as_deref(), Some("recount"));
+/// assert_eq!((stock.holders().await?.len(), stock.waiters().await?.len()), (1, 0));
+/// stock.force_release().await?; // takes it from the writer
+/// # drop(writer); Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a template does nothing until it is acquired"]
@@ -32,12 +38,12 @@ impl RwLock {
         Self { client: client.clone(), name }
     }
 
-    /// Returns the shared half.
+    /// Returns the read lock: the half that readers share.
     pub fn read(&self) -> Lock {
         Lock::new(&self.client, self.name.clone(), Kind::Read { under_write: None })
     }
 
-    /// Returns the exclusive half.
+    /// Returns the write lock: the exclusive half.
     pub fn write(&self) -> Lock {
         Lock::new(&self.client, self.name.clone(), Kind::Write)
     }

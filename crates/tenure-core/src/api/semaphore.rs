@@ -6,20 +6,48 @@ use crate::api::{Client, Guard, Lock};
 use crate::backend::{CountOp, Counter, Error, HoldId, Holder, Kind, Name, Result, Waiter};
 use crate::engine::ops::Op;
 
-/// A semaphore of recorded, leased permits (Redisson's `PermitExpirableSemaphore`).
+/// A semaphore whose permits are recorded and leased, so that those of a dead holder are freed (Redisson's
+/// `PermitExpirableSemaphore`).
 ///
 /// ```
+/// # use std::time::Duration;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
 /// # let client = tenure_core::Client::new(tenure_core::Memory::new());
 /// let connections = client.semaphore("db", 10);
 /// let three = connections.acquire_many(3).await?;
 /// assert_eq!(connections.available().await?, 7);
 /// three.release().await?;
-/// # assert_eq!(connections.available().await?, 10); Ok(()) }
+///
+/// let one = connections.acquire().await?;
+/// assert!(connections.try_acquire_many(10).await?.is_none()); // does not wait
+/// let (two, three) = (connections.try_acquire().await?, connections.try_acquire_for(Duration::from_secs(3)).await?);
+/// let leased = connections.permits(2).lease(Duration::from_secs(60)).acquire().await?; // with options of a lock
+/// # Ok(()) }
 /// ```
 ///
-/// Not fair: after a release the first request wins; inside one process waiters are served in order. The size given
-/// here only applies if the store has none yet.
+/// Tools can see who has permits, keep them alive, take them away, and change how many there are:
+///
+/// ```
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+/// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+/// let connections = client.semaphore("db", 10);
+/// let id = connections.acquire_many(3).await?.detach();
+/// assert!(connections.is_locked().await?);
+/// assert_eq!(connections.holder().await?.and_then(|holder| holder.hold_id()), Some(id));
+/// assert_eq!((connections.holders().await?.len(), connections.waiters().await?.len()), (1, 0));
+/// assert!(connections.renew_by(id, Duration::from_secs(60)).await?);
+/// assert!(connections.release_by(id).await?);
+/// assert!(!connections.force_release().await?); // nobody is left
+///
+/// connections.resize(20).await?;
+/// assert_eq!(connections.available().await?, 20);
+/// connections.forget_size().await?; // the next one who gives a size sets it
+/// # Ok(()) }
+/// ```
+///
+/// Not fair: after a release the first request wins; inside one process waiters are served in order. The size that
+/// [`Client::semaphore`] gives only applies if the store has none yet.
 #[derive(Clone, Debug)]
 #[must_use = "a template does nothing until it is acquired"]
 pub struct Semaphore {
@@ -51,7 +79,7 @@ impl Semaphore {
         Lock::new(&self.client, name, Kind::Permit { n, limit: self.limit })
     }
 
-    /// Waits for one permit.
+    /// Acquires one permit, waiting as long as none is free.
     ///
     /// # Errors
     /// As [`Lock::acquire`].
@@ -62,7 +90,7 @@ impl Semaphore {
         self.permits(1).acquire().await
     }
 
-    /// Waits for `n` permits, all at once, with one guard.
+    /// Acquires `n` permits, all at once, with one guard, waiting as long as too few are free.
     ///
     /// # Errors
     /// As [`Lock::acquire`]; `Config` if `n` is 0 or more than the size given or stored, also if the size is reduced
@@ -74,7 +102,7 @@ impl Semaphore {
         self.permits(n).acquire().await
     }
 
-    /// Takes one permit if one is free.
+    /// Acquires one permit if one is free; `None` if not.
     ///
     /// # Errors
     /// As [`Lock::acquire`].
@@ -85,7 +113,7 @@ impl Semaphore {
         self.permits(1).try_acquire().await
     }
 
-    /// Takes `n` permits if that many are free.
+    /// Acquires `n` permits if that many are free; `None` if not.
     ///
     /// # Errors
     /// As [`Semaphore::acquire_many`].
@@ -96,7 +124,7 @@ impl Semaphore {
         self.permits(n).try_acquire().await
     }
 
-    /// Waits for one permit for at most `wait`.
+    /// Acquires one permit, waiting for at most `wait`; `None` if none was free by then.
     ///
     /// # Errors
     /// As [`Lock::acquire`].
@@ -135,8 +163,8 @@ impl Semaphore {
         self.size(CountOp::Set(u64::from(size))).await.map(drop)
     }
 
-    /// Removes the stored size, so that the next one given applies. Permits in use stay in use. Returns whether there
-    /// was one.
+    /// Removes the stored size, so that the next size given applies. Permits in use stay in use. Returns whether a size
+    /// was stored.
     ///
     /// # Errors
     /// As [`Semaphore::resize`].
@@ -151,7 +179,7 @@ impl Semaphore {
         core.count(self.name.as_ref().map_err(Clone::clone)?, Counter::Size, op, &Op::new(core)).await
     }
 
-    /// Releases the permits of a hold by its id, from anywhere. Returns `false` if there are none.
+    /// Releases the permits of a hold by its id, from any process. Returns whether there were any.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer.
@@ -159,7 +187,8 @@ impl Semaphore {
         self.permits(1).release_by(id).await
     }
 
-    /// Renews the permits of a hold by its id for `lease` from now; never shortens. Returns `false` if there are none.
+    /// Extends the permits of a hold by its id, from any process, to `lease` from now; never shortens. Returns whether
+    /// there were any.
     ///
     /// # Errors
     /// `Unsupported` where holds live as long as a session; `Unavailable` or `Unknown` when the store does not answer.

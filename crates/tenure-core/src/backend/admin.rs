@@ -5,6 +5,26 @@ use async_trait::async_trait;
 use crate::backend::{Backend, Claim, Error, Finding, Kind, Name, Query, Released, Result, Snapshot, Watch};
 
 /// Inspection and administration of a store. Optional: locks, waiting and renewal use [`Backend`] alone.
+///
+/// ```
+/// # use tenure_core as tenure;
+/// use tenure::backend::{Claim, Kind, Query};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+/// # let client = tenure::Client::new(tenure::Memory::new());
+/// let guard = client.lock("orders/42").acquire().await?;
+/// let admin = client.backend().require_admin()?;
+/// let seen = admin.inspect(Query::Prefix { prefix: "orders/".to_owned(), limit: 10 }).await?;
+/// assert_eq!(seen[0].holders[0].hold_id(), Some(guard.id()));
+/// for finding in admin.diagnose().await? {
+///     println!("{finding}");
+/// }
+/// // What a store does not have is `Unsupported`: memory is not shared with other libraries.
+/// let name = guard.name();
+/// assert!(admin.expel(name, Kind::Lock, "id of another library").await.is_err());
+/// assert!(admin.revoke(name, Kind::Lock).await.is_err());
+/// assert!(admin.revoked(&Claim::of(guard.id(), name.clone(), Kind::Lock)).await.is_err());
+/// # guard.release().await }
+/// ```
 #[async_trait]
 pub trait Admin: Backend {
     /// Lists holders and waiters, for display.

@@ -15,6 +15,21 @@ use tokio::sync::Notify;
 type Cleanup = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A background thread with a tokio runtime, started on first use and stopped on drop.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tenure_core::backend::Background;
+/// # fn main() -> std::io::Result<()> {
+/// let background = Background::new("my-store");
+/// let answer = background.handle()?.spawn(async { 40 + 2 });
+/// # let waiter = tokio::runtime::Builder::new_current_thread().build()?;
+/// # waiter.block_on(async {
+/// assert_eq!(answer.await.unwrap(), 42);
+/// background.sleep(Duration::from_millis(1)).await; // needs no timer in the caller's runtime
+/// # });
+/// let closing = Background::with_cleanup("my-session", async { /* close the session */ });
+/// # Ok(()) }
+/// ```
 pub struct Background {
     name: &'static str,
     /// Runs on the thread before it ends.

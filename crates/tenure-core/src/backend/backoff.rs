@@ -9,6 +9,20 @@ use crate::backend::Chance;
 
 /// The delay before the next try: it doubles with every failure in a row, up to a longest one, and is jittered so that
 /// many clients of a store that comes back do not all return at the same moment.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tenure_core::backend::{Backoff, Chance, jittered, random};
+/// let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_secs(1));
+/// assert!(backoff.failed() <= Duration::from_millis(15)); // sleep for that long, then try again
+/// assert!(backoff.failed_by(&Chance::seeded(7)) <= Duration::from_millis(30)); // twice as long, repeatable
+/// assert!(backoff.delay() <= Duration::from_millis(30)); // what is left of it now
+/// backoff.worked();
+/// assert_eq!(backoff.delay(), Duration::ZERO);
+///
+/// assert!(jittered(Duration::from_secs(2)) >= Duration::from_secs(1));
+/// assert!((0.0..1.0).contains(&random()));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
     first: Duration,

@@ -11,6 +11,13 @@ use uuid::Uuid;
 use crate::backend::{Chance, Error, Name, Result};
 
 /// Identity of one client: random and unique.
+///
+/// ```
+/// # use tenure_core::ClientId;
+/// let id = ClientId::new();
+/// assert_eq!(id.to_string().parse::<ClientId>()?, id);
+/// # Ok::<(), tenure_core::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ClientId(Uuid);
 
@@ -103,7 +110,7 @@ impl<'de> Deserialize<'de> for HoldId {
 }
 
 /// Identity of one operation on a count, so that a repeated operation is applied once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct OpId {
     /// The client that sends it.
     pub client: ClientId,
@@ -254,7 +261,25 @@ impl FromStr for Durability {
 }
 
 /// A request for one hold. It also identifies the hold while it waits and while it is held.
-#[derive(Clone, Debug)]
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tenure_core as tenure;
+/// use tenure::backend::{Backend, Claim, ClientId, Family, HoldId, Kind, Name, Released};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+/// let store = tenure::Memory::new();
+/// let id = HoldId { client: ClientId::new(), n: 1 };
+/// let claim = Claim { lease: Duration::from_secs(10), ..Claim::of(id, Name::new("orders/42")?, Kind::Lock) };
+/// assert_eq!((claim.lasts(), claim.kind.family()), (Duration::from_secs(10), Family::Lock));
+/// store.try_acquire(&claim).await?;
+/// assert_eq!(store.release(&claim, 0).await?, Released::Freed);
+///
+/// // The hold of another library, in a store whose lock is a single value.
+/// let foreign = Claim::of_token("b5c9…", Name::new("orders/42")?, Kind::Lock);
+/// assert_eq!(foreign.id, HoldId::NONE);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Claim {
     /// Identity of the hold in the store.
     pub id: HoldId,
@@ -354,7 +379,12 @@ impl fmt::Display for HeldBy {
 }
 
 /// The process that a claim comes from, shown to people.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+///
+/// ```
+/// # use tenure_core::backend::Process;
+/// assert_eq!(Process::current().pid, std::process::id());
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Process {
     /// Host name.
     pub host: String,

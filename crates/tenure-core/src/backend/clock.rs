@@ -11,6 +11,14 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
 
 /// A point on a [`Clock`], in nanoseconds.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tenure_core::backend::Time;
+/// let sent = Time::from_nanos(1_000);
+/// let answered = sent.after(Duration::from_nanos(500));
+/// assert_eq!((answered.since(sent), answered.as_nanos()), (Duration::from_nanos(500), 1_500));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Time(u64);
 
@@ -18,12 +26,12 @@ impl Time {
     /// The latest possible time.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// From nanoseconds.
+    /// Creates a time from nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// As nanoseconds.
+    /// Returns the time in nanoseconds.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
@@ -41,6 +49,27 @@ impl Time {
 }
 
 /// The time source of the core.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tenure_core::backend::Clock;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let clock = Clock::boot();
+/// let begun = clock.now();
+/// clock.sleep(Duration::from_millis(1)).await;
+/// assert!(clock.is_boot() && clock.now().since(begun) >= Duration::from_millis(1));
+///
+/// // In a test, time passes when the test says so.
+/// let clock = Clock::manual();
+/// let due = clock.now().after(Duration::from_secs(3600));
+/// clock.advance(Duration::from_secs(3600));
+/// clock.sleep_until(due).await; // returns at once
+///
+/// // In a simulation, a clock can run fast; tokio's own may be paused.
+/// let fast = Clock::simulated(1.01);
+/// assert!(fast.now() <= fast.now());
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Clock(Source);
 
@@ -59,17 +88,18 @@ const RUNS_IN_SUSPEND: ClockId = ClockId::Boottime;
 const RUNS_IN_SUSPEND: ClockId = ClockId::Monotonic;
 
 impl Clock {
-    /// The machine's time since boot, including time in suspend.
+    /// Returns the clock of the machine: the time since boot, including time in suspend.
     pub fn boot() -> Self {
         Self(Source::Boot)
     }
 
-    /// A clock that stays at one hour until [`Clock::advance`] moves it.
+    /// Creates a clock that stays at one hour until [`Clock::advance`] moves it.
     pub fn manual() -> Self {
         Self(Source::Manual(Arc::new(watch::Sender::new(3_600_000_000_000))))
     }
 
-    /// The tokio clock, which a simulation may have paused, running `rate` times as fast.
+    /// Returns the tokio clock, which a simulation may have paused, running `rate` times as fast. It can only be used
+    /// inside of a tokio runtime.
     pub fn simulated(rate: f64) -> Self {
         Self(Source::Simulated(rate))
     }
@@ -159,13 +189,25 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// The wall clock in microseconds since 1970: for fences and for display, never for leases.
+/// Returns the wall clock in microseconds since 1970: for fences and for display, never for leases.
+///
+/// ```
+/// assert!(tenure_core::backend::wall_micros() > 1_700_000_000_000_000);
+/// ```
 pub fn wall_micros() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros() as u64)
 }
 
-/// Safety margin for a store whose clock runs faster than ours: without it a hold could end there while it still counts
-/// as valid here.
+/// The safety margin for a store whose clock runs faster than ours: without it a hold could end there while it still
+/// counts as valid here.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tenure_core::backend::{Drift, Time};
+/// let sent = Time::from_nanos(0);
+/// let until = Drift::default().until(sent, Duration::from_secs(5));
+/// assert_eq!(until.since(sent), Duration::from_millis(4_948)); // less 1 % and 2 ms
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drift {
     /// Fraction of the lease that is subtracted.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Selects one of the numbers of a name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Counter {
     /// A count-down latch, removed when it reaches zero.

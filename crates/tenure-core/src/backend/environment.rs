@@ -18,6 +18,23 @@ use crate::backend::{Clock, random};
 ///
 /// Deadlines and timers are those of tokio, on the runtime that [`Environment::start`] provides: a simulation pauses
 /// the clock of its runtime.
+///
+/// ```
+/// # use tenure_core as tenure;
+/// # use tenure::backend::{Chance, Clock, Environment};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> std::io::Result<()> {
+/// let system = Environment::system();
+/// system.start("my-thread", async { println!("on a thread of its own") })?;
+///
+/// // For a test: time passes by hand, random numbers follow from a seed.
+/// let test = Environment::with_clock(Clock::manual()).with_chance(Chance::seeded(7));
+/// let client = tenure::Client::new(tenure::Memory::in_environment(test));
+///
+/// // For a simulation: everything runs on this runtime.
+/// let simulated = Environment::simulated(7);
+/// let client = tenure::Client::new(tenure::Memory::in_environment(simulated));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Environment {
     /// The clock by which grants are valid.
@@ -39,12 +56,12 @@ enum Threads {
 }
 
 impl Environment {
-    /// The machine's clock, random numbers of the system, and threads.
+    /// Returns the environment of a program: the machine's clock, random numbers of the system, and threads.
     pub fn system() -> Self {
         Self::with_clock(Clock::boot())
     }
 
-    /// As [`Environment::system`], with another clock.
+    /// Creates an environment as [`Environment::system`], with another clock.
     pub fn with_clock(clock: Clock) -> Self {
         Self { clock, chance: Chance::default(), threads: Threads::Own }
     }
@@ -55,8 +72,9 @@ impl Environment {
         Self { chance, ..self }
     }
 
-    /// The clock of the current tokio runtime, random numbers that follow from `seed`, and tasks of that runtime instead
-    /// of threads. On a runtime with one thread whose clock is paused, a run can be repeated.
+    /// Creates the environment of a simulation: the clock of the current tokio runtime, random numbers that follow from
+    /// `seed`, and tasks of that runtime instead of threads. On a runtime with one thread whose clock is paused, a run
+    /// can be repeated.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -105,6 +123,14 @@ impl fmt::Debug for Threads {
 }
 
 /// A source of random numbers for delays and ids. Clones of a seeded one draw from one sequence.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tenure_core::backend::Chance;
+/// let (one, other) = (Chance::seeded(7), Chance::seeded(7));
+/// assert_eq!(one.fraction(), other.fraction());
+/// assert_eq!(one.jittered(Duration::from_secs(1)), other.jittered(Duration::from_secs(1)));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Chance(Option<Arc<AtomicU64>>);
 

@@ -12,6 +12,35 @@ use crate::backend::{Deadlock, HoldId, Name};
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The error of every fallible call.
+///
+/// ```
+/// # use tenure_core as tenure;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+/// # let client = tenure::Client::new(tenure::Memory::new());
+/// match client.lock("orders/42").acquire().await {
+///     Ok(guard) => match guard.release().await {
+///         Err(error) if error.is_lost() => println!("others may have been here meanwhile: {error}"),
+///         released => released?,
+///     },
+///     Err(error) if error.is_unknown() => println!("it may have been acquired, and ends with its lease: {error}"),
+///     Err(error) if error.is_transient() => println!("try again in {:?}: {error}", error.retry_after()),
+///     Err(error) => return Err(error), // a bad name, something that the store does not support, …
+/// }
+/// # Ok(()) }
+/// ```
+///
+/// A store makes errors like this:
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tenure_core::Error;
+/// let refused = Error::unavailable("redis", "acquire orders/42", "loading its data")
+///     .ready_after(Some(Duration::from_secs(1)));
+/// assert_eq!(refused.retry_after(), Some(Duration::from_secs(1)));
+/// let cut = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+/// let lost = Error::unknown("redis", "release orders/42", cut);
+/// assert!(lost.is_unknown() && !lost.is_busy() && std::error::Error::source(&lost).is_some());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -91,19 +120,19 @@ pub enum Error {
 }
 
 impl Error {
-    /// A call that was certainly not executed.
+    /// Creates the error of a call that was certainly not executed.
     pub fn unavailable(backend: &'static str, what: impl ToString, reason: impl Into<Reason>) -> Self {
         let (what, Reason { text: reason, cause: source }) = (what.to_string(), reason.into());
         Self::Unavailable { backend, what, reason, retry_after: None, source }
     }
 
-    /// A call that was sent but not answered.
+    /// Creates the error of a call that was sent but not answered.
     pub fn unknown(backend: &'static str, what: impl ToString, reason: impl Into<Reason>) -> Self {
         let (what, Reason { text: reason, cause: source }) = (what.to_string(), reason.into());
         Self::Unknown { backend, what, reason, source }
     }
 
-    /// Says when a retry can succeed, if it was not executed.
+    /// Adds when a retry can succeed. Only `Unavailable` has that.
     #[must_use]
     pub fn ready_after(mut self, left: Option<Duration>) -> Self {
         if let Self::Unavailable { retry_after, .. } = &mut self {
@@ -126,7 +155,7 @@ impl Error {
         matches!(self, Self::Unknown { .. })
     }
 
-    /// When a retry of the same call can succeed, if known.
+    /// Returns when a retry of the same call can succeed, if known.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Unavailable { retry_after, .. } => *retry_after,

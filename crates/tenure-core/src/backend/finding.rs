@@ -5,6 +5,18 @@ use std::fmt;
 use serde::Serialize;
 
 /// The result of one check.
+///
+/// ```
+/// # use tenure_core::{Finding, Level};
+/// let findings = [
+///     Finding::ok("persistence", "every write is synced"),
+///     Finding::unknown("eviction", "CONFIG GET is forbidden", "allow it, or check maxmemory-policy"),
+///     Finding::warning("clock", "it is 3 s behind", "run NTP").at("cache-1:6379"),
+///     Finding::error("rights", "EVAL is forbidden", "grant +eval to this user"),
+/// ];
+/// assert_eq!(findings.iter().map(|finding| finding.level).max(), Some(Level::Error));
+/// assert_eq!(findings[2].to_string(), "warning: clock at cache-1:6379: it is 3 s behind (run NTP)");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Finding {
@@ -40,22 +52,22 @@ impl Finding {
         Self { level, check, place: None, what: what.into(), advice }
     }
 
-    /// A check without problems.
+    /// Creates the finding of a check without problems.
     pub fn ok(check: &'static str, what: impl Into<String>) -> Self {
         Self::new(Level::Ok, check, what, None)
     }
 
-    /// A check that was not possible.
+    /// Creates the finding of a check that was not possible.
     pub fn unknown(check: &'static str, what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::new(Level::Unknown, check, what, Some(advice.into()))
     }
 
-    /// A check that found a risk.
+    /// Creates the finding of a check that found a risk.
     pub fn warning(check: &'static str, what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::new(Level::Warning, check, what, Some(advice.into()))
     }
 
-    /// A check that found something broken.
+    /// Creates the finding of a check that found something broken.
     pub fn error(check: &'static str, what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::new(Level::Error, check, what, Some(advice.into()))
     }

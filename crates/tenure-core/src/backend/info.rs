@@ -5,7 +5,23 @@ use std::time::Duration;
 
 use crate::backend::{Clock, Drift, Durability, Environment, Error, Family, Name, Reason, Result, Suspicion};
 
-/// Properties and capabilities of a store. Made by [`Info::new`], then changed where the store differs.
+/// Properties and capabilities of a store. Start from [`Info::new`] and change what differs.
+///
+/// ```
+/// # use tenure_core as tenure;
+/// use tenure::backend::{Durability, Environment, Family, Info, Kind};
+///
+/// let mut info = Info::new("etcd", Environment::system());
+/// info.fenced = true;
+/// info.families = &[Family::Lock, Family::Leader];
+/// assert!(info.require(Kind::Lock.family()).is_ok() && info.require(Family::Latch).is_err());
+/// assert!(info.require_token("my-token").is_err()); // `tokens` is not set
+/// assert!(info.require_durability(Durability::Replicas(1)).is_err()); // neither is `durable`
+/// assert!(info.clock().is_boot());
+///
+/// println!("{}", info.unavailable("acquire orders/42", "connection refused"));
+/// println!("{}", info.unknown(Kind::FairLock)); // for a kind that is newer than the store
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Info {
@@ -42,7 +58,8 @@ pub struct Info {
 }
 
 impl Info {
-    /// A store with leases that supports every family, has no fences, tokens or replicas, and cannot lose grants.
+    /// Creates the properties of a store with leases that supports every family, has no fences, tokens or replicas, and
+    /// cannot lose grants.
     pub fn new(scheme: &'static str, environment: Environment) -> Self {
         Self {
             scheme,
@@ -66,7 +83,10 @@ impl Info {
         &self.environment.clock
     }
 
-    /// Fails with `Unsupported` if this store does not support `family`.
+    /// Checks that this store supports `family`.
+    ///
+    /// # Errors
+    /// `Unsupported` if it does not.
     pub fn require(&self, family: Family) -> Result<()> {
         if self.families.contains(&family) {
             return Ok(());
@@ -81,7 +101,7 @@ impl Info {
         })
     }
 
-    /// Returns the error for a kind or an operation that this backend was written before.
+    /// Returns the error for a kind or an operation that is newer than this backend.
     pub fn unknown(&self, what: impl fmt::Debug) -> Error {
         Error::Unsupported {
             backend: self.scheme,
@@ -90,7 +110,10 @@ impl Info {
         }
     }
 
-    /// Fails with `Unsupported` if this store has no tokens, and with `Config` if the token is invalid.
+    /// Checks that this store has tokens, and that `token` is valid.
+    ///
+    /// # Errors
+    /// `Unsupported` if it has none; `Config` if the token is empty or too long.
     pub fn require_token(&self, token: &str) -> Result<()> {
         const LONGEST: usize = 1024;
         if token.is_empty() || token.len() > LONGEST {
@@ -110,7 +133,10 @@ impl Info {
         })
     }
 
-    /// Fails with `Unsupported` if this store cannot wait for replicas, and with `Config` for zero replicas.
+    /// Checks that this store can wait for as many replicas.
+    ///
+    /// # Errors
+    /// `Unsupported` if it has none; `Config` for zero replicas.
     pub fn require_durability(&self, durability: Durability) -> Result<()> {
         match durability {
             Durability::Master => Ok(()),

@@ -53,9 +53,70 @@ pub use self::suspicion::Suspicion;
 ///
 /// Each call ends within a timeout of the backend's own. An error tells whether the call was certainly not executed
 /// (`Unavailable`) or may have been (`Unknown`).
+///
+/// A store that passes every call on to another one, and prints the attempts:
+///
+/// ```
+/// # use tenure_core as tenure;
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// use async_trait::async_trait;
+/// use tenure::backend::*;
+///
+/// #[derive(Debug)]
+/// struct Printed(Arc<dyn Backend>);
+///
+/// #[async_trait]
+/// impl Backend for Printed {
+///     fn info(&self) -> &Info {
+///         self.0.info()
+///     }
+///
+///     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+///         let answer = self.0.try_acquire(claim).await;
+///         println!("{} for {}: {answer:?}", claim.name, claim.id);
+///         answer
+///     }
+///
+///     async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
+///         self.0.watch(name, interest).await
+///     }
+///
+///     async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
+///         self.0.renew(claims).await
+///     }
+///
+///     async fn release(&self, claim: &Claim, left: u32) -> Result<Released> {
+///         self.0.release(claim, left).await
+///     }
+///
+///     async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply> {
+///         self.0.count(name, counter, op, id).await
+///     }
+///
+///     // A store may leave out the following.
+///     fn shard(&self, name: &Name) -> usize {
+///         self.0.shard(name)
+///     }
+///
+///     fn admin(&self) -> Option<&dyn Admin> {
+///         self.0.admin()
+///     }
+///
+///     async fn close(&self, within: Duration) -> Result<()> {
+///         self.0.close(within).await
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// let client = tenure::Client::new(Printed(Arc::new(tenure::Memory::new())));
+/// client.lock("orders/42").acquire().await?.release().await
+/// # }
+/// ```
 #[async_trait]
 pub trait Backend: fmt::Debug + Send + Sync + 'static {
-    /// Returns the properties and capabilities of this store.
+    /// Returns the properties and capabilities of the store.
     fn info(&self) -> &Info;
 
     /// Makes one attempt, without waiting.
@@ -89,7 +150,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         0
     }
 
-    /// Returns its administration, where it has one.
+    /// Returns the administration of the store, where it has one.
     fn admin(&self) -> Option<&dyn Admin> {
         None
     }
@@ -168,7 +229,19 @@ pub enum Interest<'a> {
     Holder(ClientId),
 }
 
-/// A stream of signals.
+/// A stream of signals about a name.
+///
+/// ```
+/// # use tenure_core as tenure;
+/// use tenure::backend::{Interest, Name, Signal};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+/// # let client = tenure::Client::new(tenure::Memory::new());
+/// let name = Name::new("cron")?;
+/// let mut watch = client.backend().watch(&name, Interest::Holder(client.id())).await?;
+/// let leadership = client.election("cron").campaign().await?;
+/// assert_eq!(watch.signal().await, Signal::Changed);
+/// # leadership.release().await }
+/// ```
 #[async_trait]
 pub trait Watch: Send + Sync {
     /// Returns the next signal. Cancel safe: no signal is lost. A broken watch signals `Changed`, so that its users

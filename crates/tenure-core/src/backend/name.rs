@@ -16,6 +16,7 @@ use crate::backend::{Error, Result};
 /// use tenure_core::Name;
 /// let name: Name = "orders/42".parse()?;
 /// assert_eq!(name, Name::new("orders/42")?);
+/// assert_eq!(name.as_str(), "orders/42");
 /// assert!(Name::new("").is_err());
 /// # Ok::<(), tenure_core::Error>(())
 /// ```
@@ -27,7 +28,7 @@ impl Name {
     /// The longest name in bytes.
     pub const MAX: usize = 512;
 
-    /// Validates `name`.
+    /// Creates a name, if it is valid.
     ///
     /// # Errors
     /// `Config` when it is empty, longer than [`Name::MAX`] bytes or contains NUL.

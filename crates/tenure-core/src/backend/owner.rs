@@ -43,6 +43,20 @@ impl Owner {
 
     /// Makes this the owner of every acquire inside `work` that does not set another one. All branches inside,
     /// including those of `join!`, re-enter each other's locks; spawned tasks are not included.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+    /// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+    /// let me = tenure_core::Owner::new();
+    /// me.scope(async {
+    ///     let outer = client.lock("orders/42").acquire().await?;
+    ///     let inner = client.lock("orders/42").acquire().await?; // enters again
+    ///     inner.release().await?;
+    ///     outer.release().await
+    /// })
+    /// .await
+    /// # }
+    /// ```
     pub async fn scope<F: Future>(&self, work: F) -> F::Output {
         AMBIENT.scope(self.0, work).await
     }

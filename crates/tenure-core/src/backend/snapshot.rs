@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::backend::{Family, Fence, HoldId, Name, Result};
 
 /// Selects the names to inspect.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Query {
     /// One name.
     Name(Name),
@@ -21,7 +21,21 @@ pub enum Query {
 }
 
 /// The state of a name at the time of the query.
-#[derive(Clone, Debug, Serialize)]
+///
+/// ```
+/// # use tenure_core as tenure;
+/// use tenure::backend::{Family, Fence, Holder, Mode, Name, Snapshot, Waiter};
+///
+/// // What a store answers: here a lock that a thread of a JVM holds, and a waiter.
+/// let mut seen = Snapshot::new(Name::new("orders/42")?, Family::Lock);
+/// let mut holder = Holder::new("4f3c2b1a:17", Mode::Exclusive);
+/// holder.foreign = true;
+/// assert_eq!(holder.hold_id(), None); // not an id of ours
+/// seen.holders.push(holder);
+/// seen.waiters.push(Waiter::new("8d…:3", Mode::Exclusive));
+/// # Ok::<(), tenure::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Snapshot {
     /// The name.
@@ -44,7 +58,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// A name of this family that nobody holds or waits for.
+    /// Creates the state of a name of this family that nobody holds or waits for.
     pub fn new(name: Name, family: Family) -> Self {
         Self {
             name,
@@ -60,7 +74,7 @@ impl Snapshot {
 }
 
 /// A holder of a name.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Holder {
     /// The hold id, or the text that another library uses for its holder.
@@ -88,7 +102,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// A holder of which nothing else is known.
+    /// Creates a holder of which nothing else is known.
     pub fn new(id: impl Into<String>, mode: Mode) -> Self {
         Self {
             id: id.into(),
@@ -111,7 +125,7 @@ impl Holder {
 }
 
 /// A waiter for a name.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Waiter {
     /// The claim that waits.
@@ -132,14 +146,14 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// A waiter of which nothing else is known.
+    /// Creates a waiter of which nothing else is known.
     pub fn new(id: impl Into<String>, mode: Mode) -> Self {
         Self { id: id.into(), mode, since: None, note: None, host: None, pid: None, foreign: false }
     }
 }
 
 /// How a holder or waiter shares a name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Mode {

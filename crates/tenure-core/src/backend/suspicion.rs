@@ -18,6 +18,19 @@ use tokio::sync::Notify;
 /// assert!(guard.is_held());
 /// # guard.release().await }
 /// ```
+///
+/// A store made of others passes on what they suspect:
+///
+/// ```
+/// # use tenure_core::backend::Suspicion;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let (node, all) = (Suspicion::new(), Suspicion::new());
+/// node.also(&all);
+/// let before = all.times();
+/// node.raise();
+/// assert_eq!(all.above(before).await, 1); // waits until it is raised
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Suspicion(Arc<Raised>);
 

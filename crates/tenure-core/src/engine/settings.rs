@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::backend::{Durability, Error, Result};
 
 /// Settings of a client.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
     /// Lease of a lock that is acquired without one; it is renewed every third of it. Default: 30 s.

@@ -68,8 +68,19 @@ impl InTheWay {
     }
 }
 
-/// Checks whether `kind` is granted next to `holders`, in a store with its own queue. The error is the first one that
-/// blocks it.
+/// Checks whether `kind` is granted next to `holders`, in a store with its own queue.
+///
+/// ```
+/// # use tenure_core::backend::{ClientId, HoldId, Kind};
+/// # use tenure_core::ledger::admits;
+/// let reader = (HoldId { client: ClientId::new(), n: 1 }, Kind::Read { under_write: None });
+/// let holders = || [(&reader.0, &reader.1)].into_iter();
+/// assert_eq!(admits(&Kind::Read { under_write: None }, 0, holders()), Ok(()));
+/// assert_eq!(admits(&Kind::Write, 0, holders()), Err(Some(reader.0)));
+/// ```
+///
+/// # Errors
+/// The first holder that blocks it; `None` if it is only the size of the semaphore.
 pub fn admits<'a>(
     kind: &Kind,
     size: u32,

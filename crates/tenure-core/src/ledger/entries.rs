@@ -30,6 +30,23 @@ pub trait Entry {
 
 /// Entries in order of arrival.
 ///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+/// # use tenure_core::ledger::LedgerStore;
+/// # let memory = std::sync::Arc::new(tenure_core::Memory::new());
+/// # let client = tenure_core::Client::with(memory.clone(), tenure_core::Settings::default());
+/// let guard = client.lock("orders/42").acquire().await?;
+/// let (ledger, now) = memory.store().peek(guard.name()).await?.expect("it is in use");
+/// assert!(ledger.waiters.is_empty());
+/// assert_eq!(ledger.holders.len(), 1);
+/// assert_eq!(ledger.holders.first().map(|holder| holder.id), Some(guard.id()));
+/// assert_eq!(ledger.holders.last().map(|holder| holder.holds), Some(1));
+/// for holder in ledger.holders.iter() {
+///     println!("{} has {:?} left", holder.id, holder.expiry.left(now));
+/// }
+/// # guard.release().await }
+/// ```
+///
 /// Each has a number, which is larger than those of all entries before it, and which it keeps until expired entries are
 /// removed.
 #[derive(Clone, Debug)]

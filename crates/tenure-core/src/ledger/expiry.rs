@@ -19,6 +19,21 @@ pub struct Now {
 }
 
 /// The end of a term, separately for each clock that has looked at it.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tenure_core::ledger::{Expiry, Now};
+/// let term = Duration::from_secs(10);
+/// let at = |clock, seconds: u64| Now { clock, tick: seconds * 1_000_000, wall: 0 };
+/// let mut expiry = Expiry::new(at(1, 100), term);
+/// expiry.extend(at(1, 105), term);
+/// assert_eq!(expiry.left(at(1, 110)), Duration::from_secs(5));
+/// assert!(expiry.is_over(at(1, 115)));
+///
+/// // After a restart of the machine, its clock has another id: one full term from the first look.
+/// assert!(expiry.adopt(at(2, 3), term));
+/// assert!(!expiry.is_over(at(2, 12)) && expiry.is_over(at(2, 13)));
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Expiry {
     clock: u128,

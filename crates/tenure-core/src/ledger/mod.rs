@@ -8,6 +8,7 @@ mod count;
 mod entries;
 mod expiry;
 mod memory;
+mod snapshot;
 mod store;
 
 use std::collections::HashSet;
@@ -19,8 +20,7 @@ use serde::{Deserialize, Serialize};
 use self::admission::InTheWay;
 use self::entries::Entry;
 use crate::backend::{
-    self, Claim, ClientId, Counter, Error, Family, Fence, HoldId, Kind, Mode, Name, Process, Released,
-    Result, Snapshot,
+    Claim, ClientId, Counter, Error, Family, Fence, HoldId, Kind, Name, Process, Released, Result,
 };
 
 pub use admission::admits;
@@ -30,7 +30,41 @@ pub use expiry::{Expiry, Now};
 pub use memory::{Memory, MemoryStore};
 pub use store::{LedgerStore, Ledgered, Watched};
 
-/// The state of one name.
+/// The state of one name: its holders, its waiters, its fence, its count. A store keeps one per name, and passes each
+/// request to it inside a transaction.
+///
+/// ```
+/// # use std::collections::HashSet;
+/// # use std::time::Duration;
+/// # use tenure_core::backend::{
+/// #     Claim, ClientId, CountOp, Counter, Family, HoldId, Kind, Name, OpId, Process, Released,
+/// # };
+/// # use tenure_core::ledger::{Found, Ledger, Now, Outcome};
+/// let (client, name) = (ClientId::new(), Name::new("orders/42")?);
+/// let now = Now { clock: 0, tick: 1_000_000, wall: 1_700_000_000_000_000 };
+/// let mut ledger = Ledger::above(41); // fences begin with 42
+/// let first = Claim::of(HoldId { client, n: 1 }, name.clone(), Kind::Lock);
+/// let second = Claim { wait: Some(Duration::MAX), ..Claim::of(HoldId { client, n: 2 }, name.clone(), Kind::Lock) };
+///
+/// assert!(matches!(ledger.attempt(&first, Process::current(), now)?, Outcome::Granted(_)));
+/// assert!(matches!(ledger.attempt(&second, Process::current(), now)?, Outcome::Busy { .. }));
+/// assert_eq!(ledger.family(), Some(Family::Lock));
+/// assert_eq!(ledger.snapshot(&name, now).map(|seen| (seen.holders.len(), seen.waiters.len())), Some((1, 1)));
+/// assert_eq!(ledger.renew([&first, &second], now), [Found::Held, Found::Queued]);
+///
+/// assert_eq!(ledger.release(&first, 0, now), Released::Freed);
+/// assert_eq!(ledger.effects.admit, [client]); // the store wakes this client: its turn has come
+/// ledger.each_admitted(|next| next == client);
+/// ledger.forget_waiters(&HashSet::from([client])); // it is dead
+/// assert!(ledger.is_idle());
+///
+/// // A latch: a number instead of holders.
+/// ledger.watch(client, now); // wakes this client when the number changes
+/// let op = OpId { client, n: 1, settled: 1 };
+/// assert!(ledger.count(&name, Counter::Latch, CountOp::Init(3), op, now)?.applied);
+/// ledger.prune(Now { tick: now.tick + 60_000_000, ..now }); // a minute later
+/// # Ok::<(), tenure_core::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ledger {
@@ -213,7 +247,14 @@ pub enum Found {
     Gone,
 }
 
-/// The error for a claim of more permits than the stored size of a semaphore: it would wait forever.
+/// Returns the error for a claim of more permits than the stored size of a semaphore: it would wait forever.
+///
+/// ```
+/// # use tenure_core::{Name, ledger::too_many};
+/// let error = too_many(&Name::new("db")?, 11, 10);
+/// assert!(error.to_string().starts_with("db: 11 permits were asked for, but the semaphore has 10"));
+/// # Ok::<(), tenure_core::Error>(())
+/// ```
 pub fn too_many(name: &Name, n: u32, size: u64) -> Error {
     Error::Config(format!(
         "{name}: {n} permits were asked for, but the semaphore has {size}: that is its size in the store, whatever limit \
@@ -535,54 +576,6 @@ impl Ledger {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Returns the state for display; `None` if the name is not in use.
-    pub fn snapshot(&mut self, name: &Name, now: Now) -> Option<Snapshot> {
-        self.prune(now);
-        let family = self.family()?;
-        let mode = |kind: &Kind| match kind {
-            Kind::Read { .. } => Mode::Shared,
-            Kind::Permit { .. } => Mode::Permits,
-            _ => Mode::Exclusive,
-        };
-        Some(Snapshot {
-            name: name.clone(),
-            family,
-            unread: None,
-            holders: self
-                .holders
-                .iter()
-                .map(|h| backend::Holder {
-                    id: h.id.to_string(),
-                    mode: mode(&h.kind),
-                    holds: if let Kind::Permit { n, .. } = h.kind { n } else { h.holds },
-                    fence: Some(Fence(h.fence)),
-                    left: Some(h.expiry.left(now)),
-                    since: Some(h.since),
-                    note: h.note.as_deref().map(str::to_owned),
-                    host: Some(h.process.host.clone()),
-                    pid: Some(h.process.pid),
-                    foreign: false,
-                })
-                .collect(),
-            waiters: self
-                .waiters
-                .iter()
-                .map(|w| backend::Waiter {
-                    id: w.id.to_string(),
-                    mode: mode(&w.kind),
-                    since: Some(w.since),
-                    note: w.note.as_deref().map(str::to_owned),
-                    host: Some(w.process.host.clone()),
-                    pid: Some(w.process.pid),
-                    foreign: false,
-                })
-                .collect(),
-            fence: (self.fence > 0).then_some(Fence(self.fence)),
-            size: self.size,
-            count: self.count.as_ref().map(|c| c.value),
-        })
     }
 }
 

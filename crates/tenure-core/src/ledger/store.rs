@@ -17,14 +17,15 @@ use crate::backend::{
     Name, OpId, Process, Query, Released, Renewal, Result, Signal, Snapshot, Time, Watch,
 };
 
-/// A storage for ledgers.
+/// A storage for ledgers. [`Ledgered`] makes a backend of it.
+///
+/// The store in memory is the shortest implementation: `ledger/memory.rs` in the source of this crate.
 pub trait LedgerStore: fmt::Debug + Send + Sync + 'static {
     /// Returns the properties and capabilities of this store.
     fn info(&self) -> &Info;
 
     /// Atomically changes the ledger of `name`, passing the store's own time read inside the transaction, and signals
-    /// the effects to watchers. If a retry calls `change` again, it sees the result of the first
-    /// call.
+    /// the effects to watchers. If a retry calls `change` again, it sees the result of the first call.
     fn update<R: Send + 'static>(
         &self,
         name: &Name,
@@ -70,6 +71,21 @@ pub trait LedgerStore: fmt::Debug + Send + Sync + 'static {
 }
 
 /// The backend on top of a ledger store.
+///
+/// ```
+/// # use tenure_core as tenure;
+/// # use tenure::{MemoryStore, backend::{Backend, Clock, Environment}, ledger::{LedgerStore, Ledgered}};
+/// fn backend<S: LedgerStore>(store: S) -> impl Backend {
+///     Ledgered::over(store)
+/// }
+///
+/// let memory: Ledgered<MemoryStore> = tenure::Memory::new();
+/// assert_eq!(memory.store().info().scheme, "memory");
+///
+/// // For tests: with a clock that moves by hand, or with all of the environment.
+/// let memory = tenure::Memory::with_clock(Clock::manual());
+/// let memory = tenure::Memory::in_environment(Environment::system());
+/// ```
 #[derive(Debug)]
 pub struct Ledgered<S> {
     store: S,
@@ -223,6 +239,22 @@ impl<S: LedgerStore> Ledgered<S> {
 }
 
 /// The watchers in this process, by name. A store passes the effects of each change to it.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use tenure_core::backend::{ClientId, Interest, Name, Signal};
+/// # use tenure_core::ledger::{Effects, Watched};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+/// let (client, name) = (ClientId::new(), Name::new("cron")?);
+/// let watched = Arc::new(Watched::default());
+/// let mut watch = watched.subscribe(&name, Interest::Holder(client));
+/// assert!(watched.is_watching(&name, client));
+/// watched.notify(&name, &Effects { holder: true, ..Effects::default() });
+/// assert_eq!(watch.signal().await, Signal::Changed);
+/// watched.notify_all(None); // something may have been missed
+/// assert_eq!(watch.signal().await, Signal::Changed);
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Default)]
 pub struct Watched {
     /// By number, so that one that ends is found among many.

@@ -58,6 +58,27 @@ pub struct Fate {
 type Plan = dyn Fn(Call<'_>) -> Fate + Send + Sync;
 
 /// A backend behind a bad network.
+///
+/// ```
+/// # use tenure_core as tenure;
+/// # use std::sync::Arc;
+/// use tenure::testing::{Call, Fate, Faults};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+///
+/// // Every release is executed, but its answer is lost.
+/// let bad = Faults::new(Arc::new(tenure::Memory::new()), |call| Fate {
+///     reply_lost: matches!(call, Call::Release(_)),
+///     ..Fate::default()
+/// });
+/// let client = tenure::Client::new(bad);
+/// let guard = client.lock("orders/42").acquire().await?;
+/// drop(guard);
+/// assert!(client.lock("orders/42").acquire().await?.is_held());
+///
+/// // Random delays, repeats and losses, which follow from a seed.
+/// let client = tenure::Client::new(Faults::chaos(Arc::new(tenure::Memory::new()), 7));
+/// # Ok(()) }
+/// ```
 pub struct Faults {
     inner: Arc<dyn Backend>,
     plan: Box<Plan>,

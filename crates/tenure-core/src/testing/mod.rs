@@ -89,6 +89,19 @@ impl Store {
     }
 
     /// Creates another client with these settings.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tenure_core as tenure;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+    /// let mut settings = tenure::Settings::default();
+    /// settings.lease = Duration::from_secs(5);
+    /// let store = tenure::testing::Store::new();
+    /// let guard = store.client_with(settings).lock("books").acquire().await?;
+    /// store.suspend(Duration::from_secs(6)); // the machine sleeps for longer than the lease
+    /// assert!(!guard.is_held());
+    /// # Ok(()) }
+    /// ```
     pub fn client_with(&self, settings: Settings) -> Client {
         let client = Client::with(self.switch.clone(), settings);
         let mut clients = self.clients.lock().unwrap();

@@ -208,6 +208,17 @@ pub enum Deployment {
 /// Asks the servers of `options` for their kind of deployment, all in parallel. Of those that answer, the one listed
 /// first counts.
 ///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+/// use tenure_redis::{Address, Deployment, Options, Topology, deployment};
+///
+/// let options = Options::new(Topology::Standalone(Address::tcp("cache-1", 6379)));
+/// if let (address, Deployment::Cluster) = deployment(&options).await? {
+///     println!("{address} belongs to a cluster: use Topology::Cluster");
+/// }
+/// # Ok(()) }
+/// ```
+///
 /// # Errors
 /// `Config` when the server rejects the password, or this user may not ask; `Unavailable` when no server answers within
 /// the timeout.

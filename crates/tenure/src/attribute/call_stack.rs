@@ -85,7 +85,8 @@ impl<F: Future + Unpin> Future for InFrame<F> {
     }
 }
 
-/// The locks of the innermost annotated call around this code; `None` outside of all of them, and in spawned tasks.
+/// Returns the locks of the innermost annotated call around this code; `None` outside of all of them, and in spawned
+/// tasks.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
@@ -104,45 +105,65 @@ pub fn current() -> Option<Current> {
 }
 
 /// The locks that an annotated call holds. It may be stored and passed on, but keeps nothing locked.
+///
+/// ```
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+/// #[tenure::distributed_lock(key = [from, to], prefix = "account", client = client)]
+/// async fn transfer(client: &tenure::Client, from: u32, to: u32) -> tenure::Result<()> {
+///     let current = tenure::current().expect("the locks are held");
+///     current.ensure(Duration::from_secs(5))?; // certain to be held for that long
+///     assert!(current.is_held() && current.remaining() > Duration::from_secs(5));
+///     assert_eq!((current.name().as_str(), current.held().count()), ("account:1", 2));
+///     for (name, fence) in current.fences() {
+///         println!("{name}: pass {fence:?} along with each write");
+///     }
+///     Ok(())
+/// }
+///
+/// let client = tenure::connect("memory:").await?;
+/// transfer(&client, 1, 2).await
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Current(Arc<CallLocks>);
 
 impl Current {
-    /// Each lock that is held, in the order of the keys.
+    /// Returns each lock that is held, in the order of the keys.
     pub fn held(&self) -> impl Iterator<Item = &Held> {
         self.0.0.iter().map(|lock| &lock.held)
     }
 
-    /// The name that is held: the first, if there are several.
+    /// Returns the name that is held; the first one if there are several.
     pub fn name(&self) -> &Name {
         self.0.0[0].held.name()
     }
 
-    /// The fencing token of [`Current::name`]. Pass it along with each side effect, and let the protected resource
-    /// reject a smaller one. Where several names are held, each has its own: [`Current::fences`].
+    /// Returns the fencing token of [`Current::name`]. Pass it along with each write, and let the protected resource
+    /// refuse a smaller one. Where several names are held, each has its own: [`Current::fences`].
     pub fn fence(&self) -> Option<Fence> {
         self.0.0[0].held.fence()
     }
 
-    /// The fencing token of each name.
+    /// Returns the fencing token of each name.
     pub fn fences(&self) -> Vec<(&Name, Option<Fence>)> {
         self.held().map(|held| (held.name(), held.fence())).collect()
     }
 
-    /// How long all of them are certain to be held. Zero when one is lost, or the call is over.
+    /// Returns how long all of them are certain to be held. Zero when one is lost, or the call is over.
     pub fn remaining(&self) -> Duration {
         self.held().map(Held::remaining).min().unwrap_or_default()
     }
 
-    /// Whether all of them are certain to be held right now.
+    /// Whether all of them are certain to be held now.
     pub fn is_held(&self) -> bool {
         self.held().all(Held::is_held)
     }
 
-    /// Fails unless all are certain to be held for another `d`: call it before a side effect that takes that long.
+    /// Fails unless all are certain to be held for another `d`: call it before an operation that takes that long.
     ///
     /// # Errors
-    /// `Lost` when one is over already or would be within `d`.
+    /// `Lost` when one is lost already or would be before then.
     pub fn ensure(&self, d: Duration) -> Result<()> {
         self.held().try_for_each(|held| held.ensure(d))
     }

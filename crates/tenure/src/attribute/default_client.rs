@@ -60,6 +60,8 @@ impl AsClient for Client {
     }
 }
 
+// Hidden: the page of `blocking::Client` would show a trait that has no page.
+#[doc(hidden)]
 impl AsClient for crate::blocking::Client {
     fn as_client(&self) -> &Client {
         self.async_client()

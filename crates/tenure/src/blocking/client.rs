@@ -8,7 +8,34 @@ use super::{CountingSemaphore, Election, Latch, Lock, Once, RwLock, Semaphore};
 use crate::backend::Backend;
 use crate::{ClientId, Finding, Settings, Snapshot};
 
-/// A blocking client of a store, which makes all templates. Cheap to clone; clones are the same client.
+/// A blocking client of a store. Cheap to clone; clones share one client.
+///
+/// ```
+/// # fn main() -> tenure::Result<()> {
+/// let client = tenure::blocking::connect("memory:")?;
+/// let guard = client.lock("orders/42").acquire()?;
+/// // … nobody else is here …
+/// guard.release()?;
+///
+/// let writer = client.rwlock("prices").write().acquire()?;
+/// let connection = client.semaphore("db", 10).acquire()?; // one of ten permits
+/// client.counting_semaphore("seats").try_set(200)?;
+/// client.latch("ready").try_set_count(3)?;
+/// let leadership = client.election("cron").campaign()?;
+///
+/// for used in client.list("", 100)? {
+///     println!("{}: a {} with {} holders", used.name, used.family, used.holders.len());
+/// }
+/// let cron = client.show("cron")?.expect("it is in use");
+/// assert_eq!(cron.holders[0].hold_id().map(|id| id.client), Some(client.id()));
+/// for finding in client.diagnose()? {
+///     println!("{} with a lease of {:?}: {finding}", client.backend().info().scheme, client.settings().lease);
+/// }
+/// client.close() // releases everything that is still held
+/// # }
+/// ```
+///
+/// Async code and threads can share a client:
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
@@ -43,12 +70,19 @@ impl Client {
         Self { inner: client }
     }
 
-    /// The async client that this one wraps.
+    /// Returns the async client that this one wraps.
+    ///
+    /// ```
+    /// # fn main() -> tenure::Result<()> {
+    /// let client = tenure::blocking::connect("memory:")?;
+    /// assert_eq!(client.async_client().id(), client.id());
+    /// # Ok(()) }
+    /// ```
     pub fn async_client(&self) -> &crate::Client {
         &self.inner
     }
 
-    /// A lock on `name`.
+    /// Returns a lock on `name`.
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
         self.inner.lock(name).into()
     }
@@ -58,69 +92,69 @@ impl Client {
         self.inner.once(name, period).into()
     }
 
-    /// A read/write lock on `name`.
+    /// Returns a read/write lock on `name`.
     pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
         self.inner.rwlock(name).into()
     }
 
-    /// A semaphore with `limit` recorded, leased permits. The limit only applies if the store has none yet:
-    /// [`Semaphore::resize`] changes it.
+    /// Returns a semaphore on `name` with `limit` permits, each of which is recorded and leased. The limit only applies
+    /// if the store has none yet; [`Semaphore::resize`] changes it.
     pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Semaphore {
         self.inner.semaphore(name, limit).into()
     }
 
-    /// A counting semaphore: a plain number without holders.
+    /// Returns a counting semaphore on `name`: a plain number without holders.
     pub fn counting_semaphore(&self, name: impl AsRef<str>) -> CountingSemaphore {
         self.inner.counting_semaphore(name).into()
     }
 
-    /// A count-down latch.
+    /// Returns a count-down latch on `name`.
     pub fn latch(&self, name: impl AsRef<str>) -> Latch {
         self.inner.latch(name).into()
     }
 
-    /// A leader election.
+    /// Returns an election on `name`.
     pub fn election(&self, name: impl AsRef<str>) -> Election {
         self.inner.election(name).into()
     }
 
     forward_blocking! {
-        /// Lists names in use that begin with `prefix`, sorted, at most `limit`.
+        /// Returns the state of the names in use that start with `prefix`, sorted by name, at most `limit` of them.
         ///
         /// # Errors
         /// As [`tenure::Client::list`](crate::Client::list).
         fn list(&self, prefix: impl Into<String>, limit: usize) -> Vec<Snapshot>;
 
-        /// Shows the state of one name; `None` when it is not in use.
+        /// Returns the state of one name, or `None` if it is not in use.
         ///
         /// # Errors
         /// As [`tenure::Client::show`](crate::Client::show).
         fn show(&self, name: impl AsRef<str>) -> Option<Snapshot>;
 
-        /// Checks whether the store is configured such that Tenure can keep its guarantees.
+        /// Checks whether the store is configured so that the guarantees can be kept.
         ///
         /// # Errors
         /// As [`tenure::Client::diagnose`](crate::Client::diagnose).
         fn diagnose(&self) -> Vec<Finding>;
 
-        /// Releases all holds, ends all waits in every thread, and refuses later calls.
+        /// Releases everything held and ends the waits of all threads; later calls fail with `Closed`.
         ///
         /// # Errors
         /// As [`tenure::Client::close`](crate::Client::close).
         fn close(&self) -> ();
     }
 
-    /// The backend.
+    /// Returns the store.
     pub fn backend(&self) -> &Arc<dyn Backend> {
         self.inner.backend()
     }
 
-    /// The id under which this client's holds are recorded in the store.
+    /// Returns the identity under which the store records this client's holds.
     pub fn id(&self) -> ClientId {
         self.inner.id()
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub fn settings(&self) -> &Settings {
         self.inner.settings()
     }

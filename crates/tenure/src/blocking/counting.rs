@@ -10,13 +10,20 @@ use super::thread::forward_blocking;
 ///
 /// ```
 /// # fn main() -> tenure::Result<()> {
+/// # use std::time::Duration;
 /// # let client = tenure::blocking::connect("memory:")?;
 /// let seats = client.counting_semaphore("seats");
 /// seats.try_set(10)?;
 /// seats.acquire(3)?;
 /// assert_eq!(seats.available()?, 7);
-/// seats.release(3)
-/// # }
+/// seats.release(3)?;
+///
+/// seats.add(-2)?; // two are broken
+/// assert!(!seats.try_acquire(9)?); // does not wait
+/// assert!(!seats.try_acquire_for(9, Duration::from_millis(10))?);
+/// assert_eq!(seats.drain()?, 8); // all that are left
+/// seats.delete()?;
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct CountingSemaphore {
@@ -74,13 +81,13 @@ impl CountingSemaphore {
         /// As [`CountingSemaphore::try_set`].
         fn drain(&self) -> u64;
 
-        /// The number of available permits; 0 when the semaphore does not exist.
+        /// Returns how many permits are available; 0 if the semaphore does not exist.
         ///
         /// # Errors
         /// As [`CountingSemaphore::try_set`].
         fn available(&self) -> i64;
 
-        /// Deletes the semaphore. Returns whether it existed.
+        /// Removes the semaphore. Returns whether there was one.
         ///
         /// # Errors
         /// As [`CountingSemaphore::try_set`].

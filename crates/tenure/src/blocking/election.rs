@@ -9,19 +9,25 @@ use super::Guard;
 use super::thread::{block_on, forward_blocking, forward_options};
 use crate::{Durability, Leader, Result};
 
-/// A leader election. The holder leads; its term is its fence.
+/// An election. Whoever holds it is the leader, for a term that is identified by the fence of the hold.
 ///
 /// ```
 /// # fn main() -> tenure::Result<()> {
 /// # use std::time::Duration;
 /// # let client = tenure::blocking::connect("memory:")?;
-/// let election = client.election("cron").note("10.0.0.7:8080");
+/// let election = client.election("cron").note("10.0.0.7:8080").max_hold(Duration::from_secs(3600));
 /// if let Some(leadership) = election.try_campaign_for(Duration::from_secs(3))? {
 ///     let leader = election.leader()?.expect("there is one");
 ///     assert_eq!(Some(leader.term), leadership.fence());
 ///     leadership.release()?;
 /// }
-/// # Ok(()) }
+///
+/// let standby = client.election("cron").lease(Duration::from_secs(60)).durability(tenure::Durability::Master);
+/// let leadership = standby.campaign()?; // waits until elected
+/// std::thread::scope(|s| {
+///     s.spawn(|| assert!(standby.try_campaign().unwrap().is_none())); // another thread does not wait
+/// });
+/// # leadership.release() }
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a template does nothing until it is used"]
@@ -37,22 +43,22 @@ impl From<crate::Election> for Election {
 
 impl Election {
     forward_options! {
-        /// A note that the leader publishes, such as its address.
+        /// Sets the note that a leader publishes, for instance an address.
         fn note(self, note: impl Into<Arc<str>>);
 
-        /// Limits a term to this lease, which is not renewed: the leader must campaign again. Without it the term is
-        /// renewed.
+        /// Ends a term after this lease, without renewal: the leader must campaign again. By default the term is renewed
+        /// until the guard is gone.
         fn lease(self, lease: Duration);
 
         /// Ends a leadership after this long, even if the leader is alive.
         fn max_hold(self, limit: Duration);
 
-        /// How many replicas must have a grant before it counts; see
+        /// Sets how many copies must have stored a leader before it leads; see
         /// [`tenure::Lock::durability`](crate::Lock::durability).
         fn durability(self, durability: Durability);
     }
 
-    /// Campaigns until elected. A thread that leads already is elected again at once, for the same term.
+    /// Campaigns until elected. A thread that already leads re-enters its term at once.
     ///
     /// # Errors
     /// As [`tenure::Election::campaign`](crate::Election::campaign).
@@ -61,7 +67,7 @@ impl Election {
         block_on(self.inner.campaign()).map(Guard::new)
     }
 
-    /// Becomes leader if nobody leads.
+    /// Becomes the leader if there is none; `None` if there is one.
     ///
     /// # Errors
     /// As [`Election::campaign`].
@@ -70,7 +76,7 @@ impl Election {
         Ok(block_on(self.inner.try_campaign())?.map(Guard::new))
     }
 
-    /// Campaigns for at most `limit`.
+    /// Campaigns for at most `limit`; `None` if not elected by then.
     ///
     /// # Errors
     /// As [`Election::campaign`].
@@ -80,14 +86,14 @@ impl Election {
     }
 
     forward_blocking! {
-        /// The current leader.
+        /// Returns the current leader, or `None` if nobody leads.
         ///
         /// # Errors
         /// As [`tenure::Election::leader`](crate::Election::leader).
         fn leader(&self) -> Option<Leader>;
     }
 
-    /// Observes who leads.
+    /// Returns a stream of leaders, which begins with the current one.
     ///
     /// # Errors
     /// As [`tenure::Election::leader`](crate::Election::leader).
@@ -97,6 +103,18 @@ impl Election {
 }
 
 /// A stream of leaders.
+///
+/// ```
+/// # fn main() -> tenure::Result<()> {
+/// # use std::time::Duration;
+/// # let client = tenure::blocking::connect("memory:")?;
+/// let mut observer = client.election("cron").observe()?;
+/// assert_eq!(observer.next()?, None); // nobody leads yet
+/// assert!(observer.next_for(Duration::from_millis(10))?.is_none()); // nothing has changed
+/// let leadership = client.election("cron").campaign()?;
+/// assert_eq!(observer.next()?.map(|leader| leader.term), leadership.fence());
+/// # leadership.release() }
+/// ```
 #[derive(Debug)]
 pub struct Observer {
     inner: crate::Observer,

@@ -9,7 +9,30 @@ use tokio::time::timeout;
 use super::thread::{block_on, forward_blocking};
 use crate::{Fence, Held, HoldId, Lost, Name, Result};
 
-/// A guard of something that a thread holds. Releasing or dropping it lets the next waiter in.
+/// What an acquire returns: the thread holds the name until the guard is released or dropped, which lets the next
+/// waiter in.
+///
+/// ```
+/// # fn main() -> tenure::Result<()> {
+/// # use std::time::Duration;
+/// # let client = tenure::blocking::connect("memory:")?;
+/// let lock = client.lock("orders");
+/// let guard = lock.acquire()?;
+/// println!("{} is held as {} for {:?}", guard.name(), guard.id(), guard.remaining());
+/// assert!(guard.is_held() && guard.lost_for(Duration::from_millis(10)).is_none());
+///
+/// let inner = lock.acquire()?; // this thread enters again
+/// assert_eq!(inner.reentry_count(), 2);
+/// inner.release()?;
+///
+/// let id = guard.detach(); // held on, without a guard, until its lease ends
+/// lock.release_by(id)?;
+///
+/// let guard = lock.acquire()?;
+/// client.close()?; // releases everything
+/// println!("{}", guard.lost()); // waits until it is lost
+/// # Ok(()) }
+/// ```
 ///
 /// It cannot be sent to another thread, since its thread is the owner and re-enters what it holds. Other threads may
 /// borrow it, to check before each side effect whether it is still held:
@@ -50,41 +73,42 @@ impl Guard {
         Self { inner: guard, thread: PhantomData }
     }
 
-    /// The name that is held.
+    /// Returns the name that is held.
     pub fn name(&self) -> &Name {
         self.inner.name()
     }
 
-    /// The id of the hold in the store. A permit can be renewed and released by it.
+    /// Returns the id of the hold in the store, for [`Lock::renew_by`](super::Lock::renew_by) and
+    /// [`Lock::release_by`](super::Lock::release_by).
     pub fn id(&self) -> HoldId {
         self.inner.id()
     }
 
-    /// The fencing token: larger than that of every earlier grant of this name. `None` where the store has none. Pass
-    /// it along with each side effect, and let the protected resource reject a smaller one.
+    /// Returns the fencing token: larger than that of every earlier grant of this name. `None` where the store has none.
+    /// Pass it along with each write, and let the protected resource refuse a smaller one.
     pub fn fence(&self) -> Option<Fence> {
         self.inner.fence()
     }
 
-    /// How long it is certain to be held, by this machine's own clock. Zero when lost.
+    /// Returns how long it is certain to be held, by this machine's own clock. Zero when lost.
     pub fn remaining(&self) -> Duration {
         self.inner.remaining()
     }
 
-    /// Whether it is certain to be held right now.
+    /// Whether it is certain to be held now.
     pub fn is_held(&self) -> bool {
         self.inner.is_held()
     }
 
-    /// How many guards this owner has on this hold.
+    /// Returns how many guards this owner has on this hold.
     pub fn reentry_count(&self) -> u32 {
         self.inner.reentry_count()
     }
 
-    /// Fails unless it is certain to be held for another `d`: call it before a side effect that takes that long.
+    /// Fails unless it is certain to be held for another `d`: call it before an operation that takes that long.
     ///
     /// # Errors
-    /// `Lost` when it is lost already or would be within `d`.
+    /// `Lost` when it is lost already or would be before then.
     pub fn ensure(&self, d: Duration) -> Result<()> {
         self.inner.ensure(d)
     }
@@ -102,7 +126,7 @@ impl Guard {
         self.inner.keep_at_least(least)
     }
 
-    /// Waits until it is lost. Never returns while it is held; see [`Guard::lost_for`] for a limit.
+    /// Waits until it is lost. Does not return while it is held; [`Guard::lost_for`] has a limit.
     #[track_caller]
     pub fn lost(&self) -> Lost {
         block_on(async { Ok(self.inner.lost().await) })
@@ -117,14 +141,43 @@ impl Guard {
     }
 
     forward_blocking! {
-        /// Waits until the holder is asked to give the lock up.
+        /// Waits until somebody asks the holder to release it.
+        ///
+        /// ```
+        /// # fn main() -> tenure::Result<()> {
+        /// # use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+        /// # let client = tenure::blocking::connect("memory:")?;
+        /// let guard = client.lock("export").acquire()?;
+        /// let stop = AtomicBool::new(false);
+        /// std::thread::scope(|s| {
+        ///     s.spawn(|| match guard.revoked() {
+        ///         Ok(()) => stop.store(true, Relaxed),
+        ///         Err(error) => println!("{error}"), // only ZooKeeper has such requests
+        ///     });
+        ///     // … export, and end when `stop` is set …
+        /// });
+        /// # guard.release() }
+        /// ```
         ///
         /// # Errors
         /// As [`tenure::Guard::revoked`](crate::Guard::revoked).
         fn revoked(&self) -> ();
     }
 
-    /// Waits for at most `limit` until the holder is asked to give the lock up. Returns whether it was asked.
+    /// Waits for at most `limit` until somebody asks the holder to release it. Returns whether anybody has.
+    ///
+    /// ```
+    /// # fn main() -> tenure::Result<()> {
+    /// # use std::time::Duration;
+    /// # let client = tenure::blocking::connect("memory:")?;
+    /// let guard = client.lock("export").acquire()?;
+    /// match guard.revoked_for(Duration::from_secs(1)) {
+    ///     Ok(true) => return guard.release(),
+    ///     Ok(false) => println!("nobody asked"),
+    ///     Err(error) => println!("{error}"), // only ZooKeeper has such requests
+    /// }
+    /// # guard.release() }
+    /// ```
     ///
     /// # Errors
     /// As [`tenure::Guard::revoked`](crate::Guard::revoked).
@@ -138,7 +191,7 @@ impl Guard {
         })
     }
 
-    /// Releases the hold. `Ok` means that it was still held.
+    /// Releases it, and fails if it was no longer held.
     ///
     /// # Errors
     /// As [`tenure::Guard::release`](crate::Guard::release).

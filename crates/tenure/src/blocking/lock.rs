@@ -7,7 +7,7 @@ use super::Guard;
 use super::thread::{block_on, forward_blocking, forward_options};
 use crate::{Durability, Family, HeldBy, Holder, Name, Owner, Result, Waiter};
 
-/// A lock, or anything that is acquired like one: a half of a read/write lock, permits. The thread is its owner.
+/// A lock, or what is acquired like one: a half of a read/write lock, permits of a semaphore. The thread is its owner.
 ///
 /// ```
 /// # fn main() -> tenure::Result<()> {
@@ -17,6 +17,40 @@ use crate::{Durability, Family, HeldBy, Holder, Name, Owner, Result, Waiter};
 /// match lock.try_acquire_for(Duration::from_secs(3))? {
 ///     Some(guard) => guard.release()?,
 ///     None => println!("busy: {:?}", lock.holder()?),
+/// }
+///
+/// let ten_seconds = client.lock("orders/42").fair().lease(Duration::from_secs(10)); // never renewed
+/// let guard = ten_seconds.acquire()?; // waits
+/// let another = client.lock("orders/42").owner(&tenure::Owner::new()).durability(tenure::Durability::Master);
+/// assert!(another.try_acquire()?.is_none()); // does not wait
+/// # guard.release() }
+/// ```
+///
+/// Tools can see who holds it, and take it away:
+///
+/// ```
+/// # fn main() -> tenure::Result<()> {
+/// # use std::time::Duration;
+/// # let client = tenure::blocking::connect("memory:")?;
+/// # let guard = client.lock("orders/42").note("order service").acquire()?;
+/// let lock = client.lock("orders/42");
+/// if lock.is_locked()? {
+///     println!("the {} {} has {} waiters", lock.family(), lock.name()?, lock.waiters()?.len());
+/// }
+/// for holder in lock.holders()? {
+///     if holder.note.as_deref() == Some("order service") {
+///         lock.release_from(&holder)?;
+///     }
+/// }
+/// assert!(!lock.force_release()?); // nobody is left
+/// assert!(guard.release().unwrap_err().is_lost());
+///
+/// let id = lock.acquire()?.detach(); // to be kept alive and released by its id
+/// assert!(lock.clone().lease(Duration::from_secs(60)).renew_by(id)?);
+/// assert!(lock.release_by(id)?);
+///
+/// for error in [lock.revoke().err(), lock.token("pipeline-7").try_acquire().err()] {
+///     assert!(matches!(error, Some(tenure::Error::Unsupported { .. }))); // in memory; other stores have them
 /// }
 /// # Ok(()) }
 /// ```
@@ -34,23 +68,23 @@ impl From<crate::Lock> for Lock {
 
 impl Lock {
     forward_options! {
-        /// Holds for `lease` and is never renewed. Without one the client's default lease applies, renewed until the
-        /// guard is gone.
+        /// Holds it for `lease`, without renewal. By default the lease of the client's settings applies, and is renewed
+        /// until the guard is gone.
         fn lease(self, lease: Duration);
 
-        /// Grants in the order of requests, across all processes. Read/write locks always do.
+        /// Serves waiters in FIFO order, across all processes. Read/write locks always do.
         fn fair(self);
 
-        /// Acquires for this owner instead of the thread. Threads that use the same owner re-enter each other's holds.
+        /// Acquires for this owner instead of the thread. Threads with the same owner re-enter each other's holds.
         fn owner(self, owner: &Owner);
 
-        /// Ends a hold after this long, even if its holder is alive: the guard turns lost and the name is freed.
+        /// Ends a hold after this long, even if its holder is alive: the guard becomes lost and the name is freed.
         fn max_hold(self, limit: Duration);
 
         /// Keeps it held for at least this long; see [`tenure::Lock::at_least`](crate::Lock::at_least).
         fn at_least(self, least: Duration);
 
-        /// How many replicas must have a grant before it counts; see
+        /// Sets how many copies must have stored a grant before it counts; see
         /// [`tenure::Lock::durability`](crate::Lock::durability).
         fn durability(self, durability: Durability);
 
@@ -58,11 +92,11 @@ impl Lock {
         /// [`tenure::Lock::token`](crate::Lock::token).
         fn token(self, token: impl Into<Arc<str>>);
 
-        /// A note for people, shown with the holder.
+        /// Sets a note that is shown to people with the holder.
         fn note(self, note: impl Into<Arc<str>>);
     }
 
-    /// Acquires the lock, waiting as long as it takes.
+    /// Acquires it, waiting as long as others hold it.
     ///
     /// # Errors
     /// As [`tenure::Lock::acquire`](crate::Lock::acquire); `Closed` when the client is closed meanwhile.
@@ -71,7 +105,7 @@ impl Lock {
         block_on(self.inner.acquire()).map(Guard::new)
     }
 
-    /// Acquires the lock if it is free; `None` if it is not.
+    /// Acquires it if it is free; `None` if it is not.
     ///
     /// # Errors
     /// As [`Lock::acquire`].
@@ -80,81 +114,82 @@ impl Lock {
         Ok(block_on(self.inner.try_acquire())?.map(Guard::new))
     }
 
-    /// Acquires the lock, waiting for at most `limit`; `None` if it was not free by then.
+    /// Acquires it, waiting for at most `limit`; `None` if others held it until then.
     ///
     /// # Errors
-    /// As [`Lock::acquire`].
+    /// As [`tenure::Lock::try_acquire_for`](crate::Lock::try_acquire_for).
     #[track_caller]
     pub fn try_acquire_for(&self, limit: Duration) -> Result<Option<Guard>> {
         Ok(block_on(self.inner.try_acquire_for(limit))?.map(Guard::new))
     }
 
     forward_blocking! {
-        /// Whether anyone holds it, according to the store.
+        /// Whether anybody holds it, according to the store.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn is_locked(&self) -> bool;
 
-        /// The holder according to the store; the first one if there are several.
+        /// Returns the holder according to the store; the first one if there are several.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn holder(&self) -> Option<Holder>;
 
-        /// All holders according to the store.
+        /// Returns all holders according to the store.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn holders(&self) -> Vec<Holder>;
 
-        /// The waiters that the store records; for a plain lock, one per process.
+        /// Returns the waiters that the store records; for a plain lock that is one per process.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn waiters(&self) -> Vec<Waiter>;
 
-        /// Asks the holder to give the lock up. Returns whether there was a holder to ask.
+        /// Asks the holder to release it, and returns whether anybody was asked. Nobody is forced to release.
         ///
         /// # Errors
         /// As [`tenure::Lock::revoke`](crate::Lock::revoke).
         fn revoke(&self) -> bool;
 
-        /// Takes the lock from its current holder. Returns whether there was one. The holder notices at its next
-        /// renewal or at its release; the next grant has a larger fence.
+        /// Takes it from all current holders, and returns whether there were any. A holder notices at its next renewal
+        /// or release; the next grant has a larger fence.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn force_release(&self) -> bool;
 
-        /// Takes the lock from one of the holders that [`Lock::holders`] returned. Returns whether it still held it.
+        /// Takes it from one of the holders returned by [`Lock::holders`], and returns whether it still was a holder.
         ///
         /// # Errors
         /// `Unavailable` or `Unknown` when the store does not answer.
         fn release_from(&self, holder: &Holder) -> bool;
 
-        /// Releases a hold by its id or its token, from any process. Returns whether there was one.
+        /// Releases a hold by its id or its token, from any process, and returns whether there was one.
         ///
         /// # Errors
         /// As [`tenure::Lock::release_by`](crate::Lock::release_by).
         fn release_by(&self, by: impl Into<HeldBy>) -> bool;
 
-        /// Extends a hold by its id or its token, from any process. Returns whether there was one.
+        /// Extends a hold by its id or its token, from any process, to the lease of this template from now, and returns
+        /// whether there was one.
         ///
         /// # Errors
         /// As [`tenure::Lock::renew_by`](crate::Lock::renew_by).
         fn renew_by(&self, by: impl Into<HeldBy>) -> bool;
     }
 
-    /// The name, if it is valid.
+    /// Returns the name, if it is valid.
     ///
     /// # Errors
-    /// `Config` if not.
+    /// `Config` if it is not.
     pub fn name(&self) -> Result<&Name> {
         self.inner.name()
     }
 
-    /// The family: what sort of lock it is.
+    /// Returns what it is: a lock, a fair lock, a read/write lock or permits of a semaphore.
     pub fn family(&self) -> Family {
         self.inner.family()
     }

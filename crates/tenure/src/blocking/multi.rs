@@ -25,7 +25,20 @@ pub fn multi(locks: impl IntoIterator<Item = Lock>) -> MultiLock {
     MultiLock { inner: crate::multi(locks.into_iter().map(Lock::into_async)) }
 }
 
-/// See [`multi`].
+/// Several locks that are acquired together, all or none; made by [`multi`].
+///
+/// ```
+/// # fn main() -> tenure::Result<()> {
+/// # use std::time::Duration;
+/// # let client = tenure::blocking::connect("memory:")?;
+/// let both = tenure::blocking::multi([client.lock("from"), client.rwlock("to").write()]);
+/// let guard = both.acquire()?;
+/// std::thread::scope(|s| {
+///     s.spawn(|| assert!(both.try_acquire().unwrap().is_none())); // another thread does not get them
+///     s.spawn(|| assert!(both.try_acquire_for(Duration::from_millis(10)).unwrap().is_none()));
+/// });
+/// # guard.release() }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a template does nothing until it is acquired"]
 pub struct MultiLock {
@@ -33,7 +46,7 @@ pub struct MultiLock {
 }
 
 impl MultiLock {
-    /// Acquires all, waiting as long as it takes.
+    /// Acquires all, waiting as long as others hold one of them.
     ///
     /// # Errors
     /// As [`tenure::MultiLock::acquire`](crate::MultiLock::acquire).
@@ -42,7 +55,7 @@ impl MultiLock {
         block_on(self.inner.acquire()).map(MultiGuard::new)
     }
 
-    /// Acquires all if all are free.
+    /// Acquires all if all are free; `None` if one is not.
     ///
     /// # Errors
     /// As [`MultiLock::acquire`].
@@ -51,7 +64,7 @@ impl MultiLock {
         Ok(block_on(self.inner.try_acquire())?.map(MultiGuard::new))
     }
 
-    /// Acquires all, waiting for at most `limit`.
+    /// Acquires all, waiting for at most `limit`; `None` if they were not all free by then.
     ///
     /// # Errors
     /// As [`MultiLock::acquire`].
@@ -61,7 +74,21 @@ impl MultiLock {
     }
 }
 
-/// Several holds as one, bound to the thread as [`Guard`](super::Guard) is.
+/// The guard of a [`MultiLock`]: several holds as one, bound to the thread as [`Guard`](super::Guard) is.
+///
+/// ```
+/// # fn main() -> tenure::Result<()> {
+/// # use std::time::Duration;
+/// # let client = tenure::blocking::connect("memory:")?;
+/// let guard = tenure::blocking::multi([client.lock("from"), client.lock("to")]).acquire()?;
+/// assert!(guard.is_held() && guard.remaining() > Duration::from_secs(5));
+/// if guard.lost_for(Duration::from_millis(10)).is_none() {
+///     println!("both are held");
+/// }
+/// client.close()?; // releases everything
+/// println!("{}", guard.lost()); // waits until one of them is lost
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 #[must_use = "dropping a guard releases what it holds"]
 pub struct MultiGuard {
@@ -74,17 +101,17 @@ impl MultiGuard {
         Self { inner: guard, thread: PhantomData }
     }
 
-    /// The fence of each lock.
+    /// Returns the fence of each lock.
     pub fn fences(&self) -> Vec<(&Name, Option<Fence>)> {
         self.inner.fences()
     }
 
-    /// Whether all are certain to be held right now.
+    /// Whether all are certain to be held now.
     pub fn is_held(&self) -> bool {
         self.inner.is_held()
     }
 
-    /// How long all are certain to be held.
+    /// Returns how long all are certain to be held.
     pub fn remaining(&self) -> Duration {
         self.inner.remaining()
     }
@@ -103,10 +130,10 @@ impl MultiGuard {
             .expect("the background thread was started by the acquire")
     }
 
-    /// Releases all, even if one of them fails.
+    /// Releases all, even if one fails.
     ///
     /// # Errors
-    /// The error, or `Several` if there was more than one.
+    /// As [`tenure::MultiGuard::release`](crate::MultiGuard::release).
     #[track_caller]
     pub fn release(self) -> Result<()> {
         block_on(self.inner.release())

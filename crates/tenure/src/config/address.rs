@@ -10,7 +10,16 @@ use crate::config::keys::{self, KEYS, Key, Scope};
 use crate::config::raw::{Origin, RawConfig};
 use crate::config::suggest::did_you_mean;
 
-/// A parsed address: `scheme:rest?option=value&…`.
+/// A parsed address: `scheme:rest?option=value&…`. [`connect`](crate::connect) parses addresses itself; this is for
+/// programs that check one before they use it, or show one without its password.
+///
+/// ```
+/// # fn main() -> tenure::Result<()> {
+/// let address = tenure::Address::parse("redis://:secret@cache-1?lease=10s")?;
+/// assert!(!format!("{address:?}").contains("secret"));
+/// assert!(tenure::Address::parse("redsi://cache-1").is_err());
+/// # Ok(()) }
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
     pub(crate) raw: RawConfig,

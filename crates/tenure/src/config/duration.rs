@@ -4,8 +4,13 @@ use std::time::Duration;
 
 /// Parses a duration such as `300ms`, `30s`, `5m`, `2h`, `1d`, or a sum such as `1m30s`.
 ///
+/// ```
+/// assert_eq!(tenure::parse_duration("1m30s"), Ok(std::time::Duration::from_secs(90)));
+/// assert!(tenure::parse_duration("90").is_err()); // no unit
+/// ```
+///
 /// # Errors
-/// A sentence that says what is wrong.
+/// A sentence for people that says what is wrong.
 pub fn parse_duration(text: &str) -> std::result::Result<Duration, String> {
     let wrong = || {
         format!("{text:?} is not a duration: expected a number with a unit, such as 300ms, 30s, 5m or 1h30m")

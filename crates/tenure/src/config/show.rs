@@ -26,13 +26,14 @@ impl Entry {
 }
 
 impl Config {
-    /// All keys that are set; the others have their defaults.
+    /// Returns all keys that are set; the others have their defaults.
     ///
     /// ```
     /// # fn main() -> tenure::Result<()> {
     /// let config = tenure::Config::default().url("redis://:secret@cache-1?lease=10s")?;
     /// let password = config.entries().into_iter().find(|entry| entry.key == "password").unwrap();
     /// assert_eq!((password.value.as_str(), password.from.as_str()), ("***", "address"));
+    /// assert!(password.is_masked());
     /// # Ok(()) }
     /// ```
     pub fn entries(&self) -> Vec<Entry> {

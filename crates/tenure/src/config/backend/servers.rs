@@ -24,7 +24,7 @@ pub(super) struct AddressFormat {
     pub(super) port: u16,
 }
 
-/// TlsFiles for TLS.
+/// The files for TLS.
 pub(super) struct TlsFiles {
     pub(super) ca: Option<PathBuf>,
     pub(super) identity: Option<(PathBuf, PathBuf)>,
