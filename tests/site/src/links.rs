@@ -11,7 +11,8 @@ pub(crate) fn broken(folder: &Path) -> io::Result<Vec<String>> {
     let read = |page: PathBuf| Ok((page.canonicalize()?, std::fs::read_to_string(&page)?));
     let texts: HashMap<PathBuf, String> = pages.into_iter().map(read).collect::<io::Result<_>>()?;
     let ids = |text: &str| values(text, " id=\"").map(str::to_owned).collect();
-    let parts: HashMap<&PathBuf, HashSet<String>> = texts.iter().map(|(page, text)| (page, ids(text))).collect();
+    let parts: HashMap<&PathBuf, HashSet<String>> =
+        texts.iter().map(|(page, text)| (page, ids(text))).collect();
     let mut broken = Vec::new();
     for (page, text) in &texts {
         // This page is shown in the place of any other, so its links have no fixed base.
@@ -93,6 +94,10 @@ fn broken_links_are_found() {
     let broken = broken(folder.path()).unwrap();
     assert_eq!(
         broken,
-        ["a.html: b.html#gone has no such part", "a.html: c.html does not exist", "a.html: d.png does not exist"]
+        [
+            "a.html: b.html#gone has no such part",
+            "a.html: c.html does not exist",
+            "a.html: d.png does not exist"
+        ]
     );
 }

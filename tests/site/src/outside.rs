@@ -111,7 +111,8 @@ fn normal(path: &Path) -> PathBuf {
 
 #[test]
 fn links_lead_to_pages() {
-    let example = Outside { file: "examples/lock.rs".into(), page: "examples/lock.md".into(), title: "".into() };
+    let example =
+        Outside { file: "examples/lock.rs".into(), page: "examples/lock.md".into(), title: "".into() };
     let relinked = |text, file: &str, page: &str| relinked(text, Path::new(file), Path::new(page), &[]);
     assert_eq!(relinked("[a](docs/b.md#c) [d](#e)", "CHANGELOG.md", "changelog.md"), "[a](b.md#c) [d](#e)");
     assert_eq!(relinked("[a](../guide.md)", "docs/adr/1.md", "adr/1.md"), "[a](../guide.md)");

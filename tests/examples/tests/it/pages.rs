@@ -60,6 +60,7 @@ pub(crate) fn the_access_rule_for_redis_is_enough() {
     let rights: Vec<_> = rights.collect();
     assert!(rights.iter().all(|finding| finding.level == Level::Ok), "{rights:?}");
 
-    let elsewhere = connect("other:").and_then(|client| client.lock("lock").try_acquire().map(|g| g.is_some()));
+    let elsewhere =
+        connect("other:").and_then(|client| client.lock("lock").try_acquire().map(|g| g.is_some()));
     assert!(elsewhere.is_err(), "{elsewhere:?}");
 }
