@@ -43,7 +43,8 @@ cargo xtask bench                    benchmarks, each beside its peer; fails if 
 cargo xtask mutants                  puts known bugs back, one at a time, and expects a test to fail for each
     --only TEXT,…                    only mutants with one of these in their name, file or test
     --list                           says which there are, and runs nothing
-cargo xtask docs                     the API documentation, and where it is
+cargo xtask docs                     the site and the API documentation: builds them, checks links and Rust blocks, says
+                                     where they are
 cargo xtask help                     this
 
 Exit codes: 0 good, 1 something failed, 2 wrong usage, 3 a package is missing and cannot be installed.

@@ -34,9 +34,15 @@ const CHECKS: &[(&str, Check)] = &[
     ("tidiness", tidiness),
 ];
 
+/// The site with all of its links checked, the Rust blocks of its pages compiled, and the API documentation.
 pub(crate) fn docs() -> ExitCode {
-    let documented = ran(documentation());
+    let site = target().join("site");
+    let mut build = cargo(&["run", "--quiet", "--package=site", "--"]);
+    build.arg(&site);
+    let blocks = cargo(&["check", "--quiet", "--package=examples", "--lib"]);
+    let documented = ran(build).and_then(|()| ran(blocks)).and_then(|()| ran(documentation()));
     if documented.is_ok() {
+        println!("{}", site.join("index.html").display());
         println!("{}", target().join("doc/tenure/index.html").display());
     }
     done(documented)

@@ -14,6 +14,7 @@ const WITH_SERVERS: &[&str] = &["bench", "interop", "tenure-redis", "tenure-zook
 /// Test modules of other crates that start servers: crate and module. `--quick` skips these, too.
 const SERVER_TESTS: &[(&str, &str)] = &[
     ("examples", "config"),
+    ("examples", "pages"),
     ("examples", "server"),
     ("tenure", "attribute"),
     ("tenure", "blocking::servers"),

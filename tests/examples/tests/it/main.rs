@@ -1,7 +1,9 @@
-//! Runs every example and compares what it prints with what it says of itself at its head.
+//! Runs every example and compares what it prints with what it says of itself at its head; and checks what the
+//! documentation offers to copy.
 
 mod config;
 mod head;
+mod pages;
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,11 @@ fn main() -> ExitCode {
         Trial::test("heads_are_read", passes(head::heads_are_read)),
         Trial::test("lines_are_compared", passes(head::lines_are_compared)),
         Trial::test("all_examples_are_here_and_in_the_manifest", passes(all_are_listed)),
+        Trial::test("all_toml_blocks_are_valid", passes(pages::all_toml_blocks_are_valid)),
+        Trial::test(
+            "server::the_access_rule_for_redis_is_enough",
+            passes(pages::the_access_rule_for_redis_is_enough),
+        ),
         Trial::test(
             "server::the_same_program_on_four_stores",
             passes(config::the_same_program_on_four_stores),
