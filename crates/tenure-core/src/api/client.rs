@@ -200,7 +200,7 @@ mod tests {
         let locks = client.clone();
         let by_a_task = async move { locks.lock("task").acquire().await.unwrap() };
         let _ends_with_the_client = tokio::spawn(by_a_task).await.unwrap();
-        assert_eq!(core.keeper.held_by_flows(), 1);
+        assert_eq!(core.keeper.held_by_flows(), 2);
         for i in 0..50 {
             let (me, wait) = (Owner::new(), Duration::from_millis(1));
             let lock = client.lock(format!("x{}", i % 3)).owner(&me);
