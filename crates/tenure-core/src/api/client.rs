@@ -16,6 +16,7 @@ use crate::engine::core::Engine;
 ///
 /// ```
 /// # use tenure_core as tenure;
+/// # use std::time::Duration;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
 /// let client = tenure::Client::new(tenure::Memory::new());
 /// let guard = client.lock("orders/42").acquire().await?;
@@ -27,6 +28,8 @@ use crate::engine::core::Engine;
 /// client.counting_semaphore("seats").try_set(200).await?;
 /// client.latch("ready").try_set_count(3).await?;
 /// let leadership = client.election("cron").campaign().await?;
+/// let sent = client.once("report", Duration::from_secs(86_400)).run(async |_| tenure::Result::Ok(())).await?;
+/// assert!(sent.is_some()); // once a day
 ///
 /// for used in client.list("", 100).await? {
 ///     println!("{}: a {} with {} holders", used.name, used.family, used.holders.len());

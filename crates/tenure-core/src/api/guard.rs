@@ -25,6 +25,7 @@ use crate::engine::hold::Hold;
 /// guard.ensure(Duration::from_secs(5))?; // certain to be held for that long
 /// println!("{} is held as {} for {:?}", guard.name(), guard.id(), guard.remaining());
 /// println!("pass {:?} along with each write", guard.fence());
+/// guard.keep_at_least(guard.lease())?; // although it is released now
 /// guard.release().await
 /// # }
 /// ```

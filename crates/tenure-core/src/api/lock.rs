@@ -47,6 +47,7 @@ use crate::engine::core::Core;
 /// let me = Owner::new();
 /// let lock = client.lock("reports").fair().owner(&me).note("nightly run");
 /// let lock = lock.max_hold(Duration::from_secs(600)).durability(Durability::Master);
+/// let lock = lock.at_least(Duration::from_secs(1)); // although it is released earlier
 /// let outer = lock.acquire().await?;
 /// let inner = lock.acquire().await?; // the same owner enters again
 /// # inner.release().await?; outer.release().await }

@@ -19,6 +19,14 @@ use crate::backend::{Error, Kind, Name, Owner, Result};
 ///
 /// let again = report.run(async |_| tenure_core::Result::Ok("sent")).await?; // here or in any other process
 /// assert_eq!(again, None);
+///
+/// // Work that is not a future. If it fails, the next one may try after a minute.
+/// let backup = client.once("backup", Duration::from_secs(3600)).at_least(Duration::from_secs(60)).note("cron");
+/// if let Some(guard) = backup.try_begin().await? {
+///     // … back up …
+///     guard.keep_at_least(backup.period())?;
+///     guard.release().await?;
+/// }
 /// # Ok(()) }
 /// ```
 ///

@@ -19,6 +19,10 @@ impl Lock {
     /// let pages = client.rwlock("index").read().run(async |_| tenure_core::Result::Ok(7)).await?;
     /// let busy = client.semaphore("db", 3).permits(2).try_run(async |_| tenure_core::Result::Ok(())).await?;
     /// assert_eq!((pages, busy), (7, Some(())));
+    ///
+    /// let limit = std::time::Duration::from_secs(3);
+    /// let shipped = client.lock("orders/42").try_run_for(limit, async |_| ship(42, None).await).await?;
+    /// assert_eq!(shipped, Some(42));
     /// # Ok(()) }
     /// ```
     ///

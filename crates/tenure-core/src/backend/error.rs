@@ -175,6 +175,14 @@ impl Error {
 }
 
 /// Why a call failed: in words, and the error of the connection or the driver behind it, if there was one.
+///
+/// ```
+/// # use tenure_core::{Error, backend::Reason};
+/// let first = Reason::timed_out("no answer within 1s").at("cache-1:6379");
+/// let second = Reason::from("loading its data").at("cache-2:6379");
+/// let error = Error::unavailable("redlock", "acquire orders/42", Reason::all([first, second]));
+/// assert!(error.to_string().contains("cache-2:6379") && std::error::Error::source(&error).is_some());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
     /// The whole reason: it contains the text of its cause.

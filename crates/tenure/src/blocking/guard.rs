@@ -19,7 +19,8 @@ use crate::{Fence, Held, HoldId, Lost, Name, Result};
 /// let lock = client.lock("orders");
 /// let guard = lock.acquire()?;
 /// println!("{} is held as {} for {:?}", guard.name(), guard.id(), guard.remaining());
-/// assert!(guard.is_held() && guard.lost_for(Duration::from_millis(10)).is_none());
+/// assert!(guard.held().is_held() && guard.is_held() && guard.lost_for(Duration::from_millis(10)).is_none());
+/// guard.keep_at_least(Duration::from_millis(1))?; // although it is released earlier
 ///
 /// let inner = lock.acquire()?; // this thread enters again
 /// assert_eq!(inner.reentry_count(), 2);

@@ -20,7 +20,7 @@ use crate::{Durability, Family, HeldBy, Holder, Name, Owner, Result, Waiter};
 /// }
 ///
 /// let ten_seconds = client.lock("orders/42").fair().lease(Duration::from_secs(10)); // never renewed
-/// let guard = ten_seconds.acquire()?; // waits
+/// let guard = ten_seconds.at_least(Duration::from_secs(1)).acquire()?; // waits
 /// let another = client.lock("orders/42").owner(&tenure::Owner::new()).durability(tenure::Durability::Master);
 /// assert!(another.try_acquire()?.is_none()); // does not wait
 /// # guard.release() }

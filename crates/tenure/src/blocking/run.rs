@@ -18,6 +18,10 @@ impl Lock {
     ///     tenure::Result::Ok(held.fence())
     /// })?;
     /// assert!(fence.is_some());
+    ///
+    /// let lock = client.lock("orders/43");
+    /// assert_eq!(lock.try_run(|_| tenure::Result::Ok(1))?, Some(1));
+    /// assert_eq!(lock.try_run_for(std::time::Duration::from_secs(3), |_| tenure::Result::Ok(2))?, Some(2));
     /// # Ok(()) }
     /// ```
     ///
@@ -74,7 +78,8 @@ impl Election {
 /// # fn main() -> tenure::Result<()> {
 /// # use std::time::Duration;
 /// # let client = tenure::blocking::connect("memory:")?;
-/// let report = client.once("report/daily", Duration::from_secs(86_400));
+/// let report = client.once("report/daily", Duration::from_secs(86_400)).note("replica 1");
+/// let report = report.at_most(Duration::from_secs(3600)).at_least(Duration::from_secs(60));
 /// assert_eq!(report.run(|_| tenure::Result::Ok("sent"))?, Some("sent"));
 /// assert_eq!(report.run(|_| tenure::Result::Ok("sent"))?, None);
 /// # Ok(()) }
