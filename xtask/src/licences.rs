@@ -1,28 +1,20 @@
-//! What the dependencies ask for: their licences, and the Rust that they need.
+//! What comes with the published crates: the licences of their dependencies, and the Rust that these need.
 
 use crate::metadata::{self, Package};
 
-/// The licences of dependencies that are compatible with both of ours, as their manifests spell them. A new spelling is
-/// read by a person before it is added.
+/// Licences as the manifests spell them. All of them permit use in a program under any terms. A new one is read by a
+/// person before it is added.
 const ALLOWED: &[&str] = &[
     "(MIT OR Apache-2.0) AND Unicode-3.0",
-    "Apache-2.0",
     "Apache-2.0 AND ISC",
-    "Apache-2.0 OR BSL-1.0",
     "Apache-2.0 OR ISC OR MIT",
     "Apache-2.0 OR MIT",
-    "Apache-2.0 OR MIT OR Zlib",
     "Apache-2.0 WITH LLVM-exception OR Apache-2.0 OR MIT",
-    "BSD-2-Clause OR Apache-2.0 OR MIT",
     "BSD-3-Clause",
-    "BSD-3-Clause OR MIT OR Apache-2.0",
-    "BSL-1.0",
     "ISC",
     "MIT",
-    "MIT AND BSD-3-Clause",
     "MIT OR Apache-2.0",
     "MIT/Apache-2.0",
-    "Unicode-3.0",
     "Unlicense OR MIT",
     "Zlib",
 ];
@@ -30,12 +22,11 @@ const ALLOWED: &[&str] = &[
 /// # Errors
 /// The dependencies with another licence, and those that need a newer Rust than the workspace.
 pub(crate) fn check() -> Result<(), String> {
-    let all = metadata::all()?;
-    let ours = all.iter().find(|package| !package.is_foreign()).map(|p| p.text("rust_version").to_owned());
-    let ours = ours.ok_or("the workspace is empty")?;
-    let foreign: Vec<&Package> = all.iter().filter(|package| package.is_foreign()).collect();
-    let faults: Vec<String> = foreign.iter().flat_map(|package| faults(package, &ours)).collect();
-    println!("{} dependencies, for tests included", foreign.len());
+    let ours = metadata::published()?.first().map(|package| package.text("rust_version").to_owned());
+    let ours = ours.ok_or("no crate is published")?;
+    let shipped = metadata::shipped()?;
+    let faults: Vec<String> = shipped.iter().flat_map(|package| faults(package, &ours)).collect();
+    println!("{} dependencies", shipped.len());
     if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
 }
 

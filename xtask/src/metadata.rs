@@ -1,5 +1,6 @@
 //! The manifests of the workspace and of its dependencies, from `cargo metadata`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -11,7 +12,7 @@ pub(crate) struct Package(Value);
 
 /// The packages of the workspace.
 pub(crate) fn members() -> Result<Vec<Package>, String> {
-    packages(&["--no-deps"])
+    taken(&mut metadata(&["--no-deps"])?)
 }
 
 /// The packages of the workspace that can be published.
@@ -19,23 +20,49 @@ pub(crate) fn published() -> Result<Vec<Package>, String> {
     Ok(members()?.into_iter().filter(Package::is_published).collect())
 }
 
-/// All packages that are built with all features on this platform, for tests too.
-pub(crate) fn all() -> Result<Vec<Package>, String> {
+/// The packages from elsewhere that a user compiles: all dependencies of the published crates with all features on this
+/// platform, without those of their tests.
+pub(crate) fn shipped() -> Result<Vec<Package>, String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = std::process::Command::new(rustc).arg("-vV").output().map_err(|e| format!("rustc: {e}"))?;
     let version = String::from_utf8_lossy(&version.stdout).into_owned();
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc names no host")?;
-    packages(&["--all-features", "--filter-platform", host])
+    let mut metadata = metadata(&["--all-features", "--filter-platform", host])?;
+    let packages = taken(&mut metadata)?;
+    let used = used(&metadata["resolve"]["nodes"], packages);
+    Ok(used.into_iter().filter(|package| !package.0["source"].is_null()).collect())
 }
 
-fn packages(words: &[&str]) -> Result<Vec<Package>, String> {
+/// The published packages, and all that they depend on.
+fn used(graph: &Value, packages: Vec<Package>) -> Vec<Package> {
+    let list = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
+    let nodes = list(graph);
+    let roots = packages.iter().filter(|package| package.0["source"].is_null() && package.is_published());
+    let mut todo: Vec<String> = roots.map(|package| package.text("id").to_owned()).collect();
+    let mut used = BTreeSet::new();
+    while let Some(id) = todo.pop() {
+        let Some(node) = nodes.iter().find(|node| node["id"] == *id) else { continue };
+        if used.insert(id) {
+            let not_for_tests =
+                |dependency: &Value| list(&dependency["dep_kinds"]).iter().any(|k| k["kind"] != "dev");
+            let dependencies = list(&node["deps"]).into_iter().filter(not_for_tests);
+            todo.extend(dependencies.filter_map(|one| Some(one["pkg"].as_str()?.to_owned())));
+        }
+    }
+    packages.into_iter().filter(|package| used.contains(package.text("id"))).collect()
+}
+
+fn metadata(words: &[&str]) -> Result<Value, String> {
     let mut command = cargo(&["metadata", "--quiet", "--format-version=1"]);
     let said = command.args(words).output().map_err(|e| format!("cargo metadata: {e}"))?;
     if !said.status.success() {
         return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&said.stderr).trim()));
     }
-    let mut all: Value = serde_json::from_slice(&said.stdout).map_err(|e| format!("cargo metadata: {e}"))?;
-    match all["packages"].take() {
+    serde_json::from_slice(&said.stdout).map_err(|e| format!("cargo metadata: {e}"))
+}
+
+fn taken(metadata: &mut Value) -> Result<Vec<Package>, String> {
+    match metadata["packages"].take() {
         Value::Array(packages) => Ok(packages.into_iter().map(Package).collect()),
         _ => Err("cargo metadata: no packages".into()),
     }
@@ -54,11 +81,6 @@ impl Package {
     /// The number of values in a list.
     pub(crate) fn count(&self, field: &str) -> usize {
         self.0[field].as_array().map_or(0, Vec::len)
-    }
-
-    /// Whether it comes from a registry, and not from this workspace.
-    pub(crate) fn is_foreign(&self) -> bool {
-        !self.0["source"].is_null()
     }
 
     /// `publish = false` is an empty list of registries.
@@ -99,5 +121,30 @@ impl Package {
     #[cfg(test)]
     pub(crate) fn of(json: Value) -> Self {
         Self(json)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_only_tests_use_is_not_shipped() {
+        let packages = json!([
+            {"id": "ours", "source": null, "publish": null},
+            {"id": "tool", "source": null, "publish": []},
+            {"id": "a", "source": "registry"}, {"id": "b", "source": "registry"},
+            {"id": "for-tests", "source": "registry"}, {"id": "for-tools", "source": "registry"},
+        ]);
+        let on = |id: &str, kind: Value| json!({"pkg": id, "dep_kinds": [{"kind": kind}]});
+        let graph = json!([
+            {"id": "ours", "deps": [on("a", json!(null)), on("for-tests", json!("dev"))]},
+            {"id": "a", "deps": [on("b", json!("build")), on("ours", json!("dev"))]},
+            {"id": "tool", "deps": [on("for-tools", json!(null))]},
+            {"id": "b", "deps": []}, {"id": "for-tests", "deps": []}, {"id": "for-tools", "deps": []},
+        ]);
+        let used = used(&graph, taken(&mut json!({"packages": packages})).unwrap());
+        assert_eq!(used.iter().map(|package| package.text("id")).collect::<Vec<_>>(), ["ours", "a", "b"]);
     }
 }

@@ -27,16 +27,19 @@ pub(crate) fn release() -> ExitCode {
 
 /// Every feature alone, none and all, without a warning.
 fn features() -> Result<(), String> {
+    let mut faults = Vec::new();
     for package in metadata::published()? {
         for set in sets(&package.features()) {
             println!("{} with {}", package.name(), if set.is_empty() { "no feature" } else { &set });
             let target = if package.is_library() { "--lib" } else { "--bins" };
             let mut clippy = cargo(&["clippy", "--quiet", "--no-default-features", target]);
             clippy.args(["--package", package.name(), "--features", &set, "--", "-D", "warnings"]);
-            ran(clippy).map_err(|why| format!("{} with {set:?}: {why}", package.name()))?;
+            if let Err(why) = ran(clippy) {
+                faults.push(format!("{} with {set:?}: {why}", package.name()));
+            }
         }
     }
-    Ok(())
+    if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
 }
 
 /// The sets of features to build a crate with.
@@ -58,11 +61,9 @@ fn minimum_rust() -> Result<(), String> {
 
 fn documentation() -> Result<(), String> {
     let mut doc = of_published("doc")?;
-    doc.args(["--all-features", "--no-deps", "--lib"]).env("RUSTDOC", api::unstable_rustdoc()?);
-    ran({
-        doc.env("RUSTDOCFLAGS", "--cfg docsrs -D warnings");
-        doc
-    })
+    doc.args(["--all-features", "--no-deps", "--lib"]);
+    doc.env("RUSTDOC", api::unstable_rustdoc()?).env("RUSTDOCFLAGS", "--cfg docsrs -D warnings");
+    ran(doc)
 }
 
 /// In the order of their dependencies, each is packaged, and built from its package alone.
