@@ -80,13 +80,18 @@ fn file(name: &str) -> PathBuf {
 /// Documents the workspace as JSON. rustdoc checks links and examples as it does for pages, so one run serves both the
 /// documentation and the surface.
 fn surfaces() -> Result<Vec<(&'static str, Surface)>, String> {
-    let rustdoc = target().join("api/rustdoc");
-    write_wrapper(&rustdoc).map_err(|e| format!("{}: {e}", rustdoc.display()))?;
     let mut command = documentation();
-    command.env("RUSTDOC", &rustdoc).env("RUSTDOCFLAGS", format!("-D warnings {JSON}"));
+    command.env("RUSTDOC", unstable_rustdoc()?).env("RUSTDOCFLAGS", format!("-D warnings {JSON}"));
     ran(command)?;
     let json = |name: &str| target().join("doc").join(name.replace('-', "_")).with_extension("json");
     CRATES.into_iter().map(|name| Ok((name, surface(&json(name))?))).collect()
+}
+
+/// A rustdoc that accepts unstable options.
+pub(crate) fn unstable_rustdoc() -> Result<PathBuf, String> {
+    let rustdoc = target().join("api/rustdoc");
+    write_wrapper(&rustdoc).map_err(|e| format!("{}: {e}", rustdoc.display()))?;
+    Ok(rustdoc)
 }
 
 /// Writes a rustdoc that accepts unstable options. Setting the variable for all of cargo would make build scripts run

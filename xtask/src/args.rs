@@ -21,7 +21,7 @@ pub(crate) const PEERS: &[&str] = &["redisson", "redsync", "node-redlock", "redi
 const BENCHES: &[&str] = &["embedded", "telemetry", "redlock", "redis", "redis-rs", "fair", "zookeeper"];
 
 pub(crate) const HELP: &str = "\
-cargo xtask check                    format, lints, documentation, public surface, tidiness
+cargo xtask check                    format, lints, documentation, public surface, packages, tidiness
 cargo xtask api                      writes the public surface of the crates into docs/api
 cargo xtask test                     all tests
     --quick                          only crates and stores that need no servers
@@ -43,6 +43,11 @@ cargo xtask bench                    benchmarks, each beside its peer; fails if 
 cargo xtask mutants                  puts known bugs back, one at a time, and expects a test to fail for each
     --only TEXT,…                    only mutants with one of these in their name, file or test
     --list                           says which there are, and runs nothing
+cargo xtask newcomer                 does what README.md tells a newcomer, outside of the workspace, and tells the seconds
+                                     from `cargo add` to the first lock
+    --warm                           with what earlier runs have built, and without the clock; a part of `test`
+cargo xtask release                  all that must hold before the crates are published: packages, each feature alone,
+                                     Rust versions, licences; uploads nothing
 cargo xtask docs                     the site and the API documentation: builds them, checks links and Rust blocks, says
                                      where they are
 cargo xtask help                     this
@@ -58,6 +63,8 @@ pub(crate) enum Task {
     Mutants { only: Option<String>, list: bool },
     Api,
     Docs,
+    Newcomer { warm: bool },
+    Release,
     Help,
 }
 
@@ -86,7 +93,12 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
         ["check"] => Ok(Task::Check),
         ["api"] => Ok(Task::Api),
         ["docs"] => Ok(Task::Docs),
-        ["check" | "api" | "docs", extra, ..] => Err(format!("`{}` takes no `{extra}`", words[0])),
+        ["newcomer"] => Ok(Task::Newcomer { warm: false }),
+        ["newcomer", "--warm"] => Ok(Task::Newcomer { warm: true }),
+        ["release"] => Ok(Task::Release),
+        ["check" | "api" | "docs" | "newcomer" | "release", extra, ..] => {
+            Err(format!("`{}` takes no `{extra}`", words[0]))
+        }
         ["test", ref rest @ ..] => test(rest).map(Task::Test),
         ["interop", ref rest @ ..] => interop(rest).map(Task::Test),
         ["bench", ref rest @ ..] => bench(rest).map(Task::Bench),
@@ -181,6 +193,7 @@ mod tests {
         assert_eq!(parsed("test --help"), Ok(Task::Help));
         assert_eq!(parsed("check"), Ok(Task::Check));
         assert_eq!(parsed("api"), Ok(Task::Api));
+        assert_eq!(parsed("newcomer --warm"), Ok(Task::Newcomer { warm: true }));
         assert_eq!(parsed("test"), Ok(Task::Test(Wanted::default())));
         let words = ["--only", "embedded", "--quick"].map(String::from).into();
         assert_eq!(parsed("bench --only=embedded --quick"), Ok(Task::Bench(words)));
@@ -215,6 +228,7 @@ mod tests {
         for (line, says) in [
             ("tset", "no command `tset`"),
             ("check --fast", "takes no `--fast`"),
+            ("newcomer --cold", "takes no `--cold`"),
             ("test --fast", "takes no `--fast`"),
             ("test fair", "after `--`"),
             ("test --quick=yes", "takes no `--quick=yes`"),

@@ -1,16 +1,21 @@
-//! `cargo xtask check` and `docs`: format, lints, documentation, public surface, tidiness.
+//! `cargo xtask check` and `docs`: format, lints, documentation, public surface, packages, tidiness.
 
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use crate::run::{Ended, Show, run};
-use crate::{api, cargo, examples, mutants, root, tidy, verdict};
+use crate::{api, cargo, examples, mutants, publishable, root, tidy, verdict};
 
 const LIMIT: Duration = Duration::from_secs(3600);
 
 pub(crate) fn check() -> ExitCode {
+    all(CHECKS)
+}
+
+/// Runs all of them, and tells which failed.
+pub(crate) fn all(checks: &[(&str, Check)]) -> ExitCode {
     let mut good = true;
-    for (name, check) in CHECKS {
+    for (name, check) in checks {
         println!("=== {name}");
         let begin = Instant::now();
         let found = check();
@@ -25,12 +30,13 @@ pub(crate) fn check() -> ExitCode {
     verdict(good)
 }
 
-type Check = fn() -> Result<(), String>;
+pub(crate) type Check = fn() -> Result<(), String>;
 
 const CHECKS: &[(&str, Check)] = &[
     ("format", || ran(cargo(&["fmt", "--all", "--check"]))),
     ("lints", || ran(cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))),
     ("documentation and public surface", api::check),
+    ("packages", publishable::check),
     ("tidiness", tidiness),
 ];
 

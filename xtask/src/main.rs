@@ -8,10 +8,15 @@ mod burn;
 mod check;
 mod examples;
 mod layers;
+mod licences;
+mod metadata;
 mod mutants;
+mod newcomer;
 mod packages;
 mod parts;
 mod peers;
+mod publishable;
+mod release;
 mod run;
 mod summary;
 mod test;
@@ -45,6 +50,8 @@ fn main() -> ExitCode {
         }
         Task::Check => check::check(),
         Task::Api => check::done(api::write()),
+        Task::Release => release::release(),
+        Task::Newcomer { warm } => newcomer::newcomer(warm),
         Task::Docs => check::docs(),
         Task::Test(wanted) => test::test(&wanted),
         Task::Bench(words) => bench::bench(&words),

@@ -33,6 +33,9 @@ pub(crate) const FLOCK: Need = Need { program: "flock", package: "util-linux" };
 /// All of Redis. Only the programs: the services of these packages are not started.
 pub(crate) const REDIS: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV];
 
+/// What a newcomer starts.
+pub(crate) const NEWCOMER: &[Need] = &[SERVER, SETPRIV];
+
 /// ZooKeeper, with Java to run it.
 pub(crate) const KEEPER: &[Need] = &[SETPRIV, JAVA, ZOOKEEPER];
 

@@ -27,8 +27,12 @@ const SERVER_TESTS: &[(&str, &str)] = &[
     ("tenure-cli", "zookeeper"),
 ];
 
+/// The command that is also a part.
+const NEWCOMER: &str = "newcomer";
+
 /// The longest parts, longest first. They are started first, so that none of them runs alone at the end.
-const LONGEST: &[&str] = &["conformance", "interop", "tenure-redis it", "tenure-zookeeper it", "tenure it"];
+const LONGEST: &[&str] =
+    &["conformance", "interop", NEWCOMER, "tenure-redis it", "tenure-zookeeper it", "tenure it"];
 
 /// Tests detect hangs themselves; this limit is for the processes that they start.
 const LIMIT: Duration = Duration::from_secs(3600);
@@ -102,10 +106,23 @@ pub(crate) fn parts(wanted: &Wanted, binaries: &[Binary]) -> Vec<Part> {
         let mut command = cargo(&["test", "--doc", "--workspace"]);
         command.args(left_out(wanted)).arg("--").args(&wanted.filter);
         parts.push(Part { name: "doc".into(), step: Step { command, limit: LIMIT } });
+        parts.extend(newcomer(wanted));
     }
     let place = |part: &Part| LONGEST.iter().position(|name| *name == part.name).unwrap_or(LONGEST.len());
     parts.sort_by_key(place);
     parts
+}
+
+/// Compiles nothing of the other parts, and waits for nothing: begun early, it uses the time in which they wait.
+fn newcomer(wanted: &Wanted) -> Option<Part> {
+    let is_wanted =
+        wanted.filter.is_empty() || wanted.filter.iter().any(|part| NEWCOMER.contains(part.as_str()));
+    if wanted.quick || !is_wanted {
+        return None;
+    }
+    let mut command = Command::new(std::env::current_exe().ok()?);
+    command.args([NEWCOMER, "--warm"]);
+    Some(Part { name: NEWCOMER.into(), step: Step { command, limit: LIMIT } })
 }
 
 fn part(wanted: &Wanted, binary: &Binary) -> Part {
@@ -166,7 +183,7 @@ mod tests {
             binary("interop", "test", "it"),
             binary("conformance", "test", "matrix"),
         ];
-        let all = ["conformance", "interop", "tenure-core lib", "doc"];
+        let all = ["conformance", "interop", "newcomer", "tenure-core lib", "doc"];
         assert_eq!(names(&Wanted::default(), &built), all);
         let one = Wanted { backend: Some("redis".into()), ..Wanted::default() };
         assert_eq!(names(&one, &built[2..]), ["conformance"]);

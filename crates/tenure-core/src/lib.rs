@@ -1,6 +1,16 @@
 //! The backend-neutral core of Tenure. Users depend on the `tenure` crate, which re-exports what they need; this
 //! crate is for those who write a backend.
 //!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+//! use tenure_core::{Client, Memory};
+//!
+//! let client = Client::new(Memory::new()); // or any other `Backend`
+//! let guard = client.lock("orders/42").acquire().await?;
+//! guard.release().await
+//! # }
+//! ```
+//!
 //! Three layers, each of which uses only those below it:
 //!
 //! - `api`: what users call. Templates ([`Lock`], [`RwLock`], [`Semaphore`], [`Latch`], [`Election`]) and guards.
@@ -10,6 +20,8 @@
 //!
 //! [`ledger`] implements the rules of all kinds over plain data; the memory store is built on it. `cargo xtask check`
 //! fails if a layer refers to one above it.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod api;
 pub mod backend;

@@ -4,7 +4,7 @@ use proc_macro2::{Span, TokenStream};
 use syn::spanned::Spanned;
 use syn::visit_mut::{VisitMut, visit_type_mut};
 use syn::{
-    Block, Error, Expr, ExprAsync, GenericArgument, ItemFn, PathArguments, Result, ReturnType, Stmt,
+    Block, Error, Expr, ExprAsync, GenericArgument, ItemFn, PathArguments, Result, ReturnType, Safety, Stmt,
     TraitItemFn, Type, TypeParamBound, parse_quote_spanned,
 };
 
@@ -53,7 +53,7 @@ impl Function {
                 "a `const fn` cannot wait for a lock: drop `const`, or lock where it is called",
             );
         }
-        if let Some(word) = &sig.unsafety {
+        if let Safety::Unsafe(word) = &sig.safety {
             return refuse(
                 word.span(),
                 "an `unsafe fn` cannot be locked as a whole: annotate a safe function that calls it",

@@ -1,4 +1,15 @@
 //! Tenure on Redis and Valkey: locks, semaphores, latches and elections shared over the network.
+//!
+//! ```no_run
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+//! use tenure_redis::{Address, Options, Redis, Topology};
+//!
+//! let store = Redis::open(Options::new(Topology::Standalone(Address::tcp("cache-1", 6379)))).await?;
+//! let client = tenure_core::Client::new(store);
+//! let guard = client.lock("orders/42").acquire().await?; // an RLock of Redisson
+//! guard.release().await
+//! # }
+//! ```
 
 mod acquire;
 mod count;

@@ -3,6 +3,20 @@
 //! All nodes are called in parallel. Each round has its own id on the nodes and is released by that id only, so that
 //! leftovers of a lost round cannot affect the next one. Validity counts from the moment the round was sent, minus the
 //! allowed clock drift.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+//! use std::sync::Arc;
+//! use tenure_core::{Client, Memory};
+//! use tenure_redlock::{Node, Quorum, QuorumOptions};
+//!
+//! // In earnest these are stores on servers that do not fail together.
+//! let nodes = ["a", "b", "c"].map(|name| Node { name: name.into(), backend: Arc::new(Memory::new()) });
+//! let client = Client::new(Quorum::new(nodes.into(), QuorumOptions::default())?);
+//! let guard = client.lock("orders/42").acquire().await?; // two of three have granted it
+//! guard.release().await
+//! # }
+//! ```
 
 mod connect;
 mod fan_out;

@@ -6,6 +6,8 @@ mod duration;
 mod env;
 mod file;
 mod keys;
+// What no store of this build reads is not used.
+#[cfg_attr(not(all(feature = "redis", feature = "sqlite", feature = "zookeeper")), allow(dead_code))]
 mod raw;
 mod show;
 mod suggest;

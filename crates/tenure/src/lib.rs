@@ -10,6 +10,22 @@
 //! # }
 //! ```
 //!
+//! # Features
+//!
+//! Each store is a cargo feature, except that in memory: `cargo add tenure --features redis`. Connecting to a store that
+//! is not compiled in is an error that names its feature.
+//!
+//! | feature | adds |
+//! | --- | --- |
+//! | `macros` (default) | the attribute `#[distributed_lock]` |
+//! | `redis` | `redis://`, `redlock://` and their relatives: Redis and Valkey, shared with Redisson, redsync and others; TLS included |
+//! | `zookeeper` | `zookeeper://` and `zookeeper+tls://`: ZooKeeper, shared with Curator; TLS included |
+//! | `sqlite` | `sqlite:`: a file for the processes of one machine; compiles SQLite, which needs a C compiler |
+//! | `metrics` | counters, gauges and histograms for the recorder of the crate `metrics` |
+//! | `testing` | the module `testing`, for tests of your own code: a store whose clock and failures they control |
+//!
+//! # Addresses
+//!
 //! | address | store |
 //! | --- | --- |
 //! | `memory:` | this process only |
@@ -32,6 +48,8 @@
 //! with replicas also takes `?durability=replicas:2`. Off by default: `?warn_held=30s` logs holds that last longer,
 //! and `?deadlocks=report` returns an error to an owner that would wait in a cycle.
 //!
+//! # More
+//!
 //! The spans, events and metrics are listed in `docs/observability.md`. They are emitted through `tracing`, and with
 //! the cargo feature `metrics` through the crate of that name.
 //!
@@ -45,8 +63,8 @@
 //!     Ok(())
 //! }
 //! ```
-//!
-//! The feature `testing` adds a module of that name, which helps to test code that is built on this crate.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "macros")]
 mod attribute;

@@ -63,7 +63,7 @@ impl RawConfig {
             StoreType::ZooKeeper => self.take_zookeeper_config(setting),
             #[allow(unreachable_patterns)]
             other => Err(setting.error(format!(
-                "{} is not compiled in: enable the cargo feature {:?} of tenure",
+                "{} is not compiled in: cargo add tenure --features {}",
                 other.name(),
                 other.feature().unwrap_or_default()
             ))),

@@ -210,12 +210,10 @@ impl RawConfig {
     }
 
     /// Overrides keys with those of `other`.
-    #[cfg(feature = "redis")]
     pub(crate) fn extend(&mut self, other: Self) {
         self.settings.extend(other.settings);
     }
 
-    #[cfg(feature = "redis")]
     pub(crate) fn remove(&mut self, keys: &[&str]) {
         self.settings.retain(|key, _| !keys.contains(key));
     }
@@ -238,7 +236,6 @@ impl RawConfig {
     }
 
     /// Takes a duration that must be at least `least`.
-    #[cfg(any(feature = "redis", feature = "zookeeper"))]
     pub(crate) fn take_duration_at_least(
         &mut self,
         key: &str,
