@@ -155,6 +155,12 @@ impl Error {
         matches!(self, Self::Unknown { .. })
     }
 
+    /// Whether nobody listens at the address of the store.
+    pub(crate) fn is_refused(&self) -> bool {
+        let Self::Unavailable { source: Some(cause), .. } = self else { return false };
+        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)
+    }
+
     /// Returns when a retry of the same call can succeed, if known.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {

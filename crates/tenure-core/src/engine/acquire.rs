@@ -65,7 +65,7 @@ impl Wait {
         let now = Instant::now();
         let patience = if self == Self::No { settings.call_timeout } else { settings.outage };
         let end = deadline.map_or(now + patience, |at| at.min(now + patience).max(now + settings.answer()));
-        Limit { end, cut: deadline.map(|_| end) }
+        Limit { end, cut: deadline.map(|_| end), waits: self != Self::No }
     }
 }
 
@@ -77,13 +77,15 @@ pub(crate) struct Limit {
     /// When to stop waiting for a request in flight, if the caller set a deadline. Otherwise the backend's own timeout
     /// applies.
     pub(crate) cut: Option<Instant>,
+    /// Whether the caller waits. If not, it is told at once that connections are refused.
+    pub(crate) waits: bool,
 }
 
 impl Limit {
     /// The limit for a caller that must not block others.
     pub(crate) fn within(time: Duration) -> Self {
         let end = Instant::now() + time;
-        Self { end, cut: Some(end) }
+        Self { end, cut: Some(end), waits: true }
     }
 }
 
@@ -283,7 +285,7 @@ async fn first(asked: &Acquisition, claim: &Arc<Claim>, stats: &AcquireStats, li
             }
         };
         unknown |= error.is_unknown();
-        let over = Instant::now() >= limit.end;
+        let over = Instant::now() >= limit.end || (!limit.waits && error.is_refused());
         if !error.is_transient() || error.retry_after().is_some() || over {
             if !unknown {
                 attempt.keep();

@@ -2,7 +2,7 @@
 
 use tenure_core::{Client, Error, Kind, LostReason, Settings};
 use tenure_redis::Options;
-use testbed::{FAR, RedisOptions, done, until_true, within};
+use testbed::{FAR, RedisOptions, done, io_cause, until_true, within};
 
 use crate::harness::{
     Harness, LEASE, LONG, SHORT, all_held, claim, leasing, open, renewed, take, templates, waiting, warm,
@@ -29,6 +29,18 @@ async fn an_evicted_lock_is_lost_at_its_next_renewal() {
     assert!(!harness.exists("x"), "a renewal creates nothing");
     let next = client.lock("x").try_acquire().await.unwrap().expect("free");
     assert!(next.fence() > guard.fence());
+}
+
+/// Nobody asked to wait: a server that is not there is told at once, not after the call timeout.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_try_is_told_at_once_that_nobody_listens() {
+    let harness = Harness::start();
+    let client =
+        harness.client_with(Settings { call_timeout: FAR, outage: FAR, ..Settings::default() }).await;
+    client.lock("x").acquire().await.unwrap().release().await.unwrap();
+    harness.redis.kill().unwrap();
+    let refused = within("the try ends", client.lock("x").try_acquire()).await.unwrap_err();
+    assert_eq!(io_cause(&refused), std::io::ErrorKind::ConnectionRefused);
 }
 
 /// C6. A TTL that a clock or somebody else has shortened is put right by the next renewal; one that was lengthened
