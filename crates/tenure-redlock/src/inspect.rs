@@ -141,7 +141,7 @@ impl Inner {
             let found = async { node.backend.require_admin()?.diagnose().await };
             (node, found.await)
         });
-        let mut failed = 0;
+        let (mut failed, mut last) = (0, None);
         for (node, found) in join_all(looks).await {
             match found {
                 Ok(found) => {
@@ -154,12 +154,22 @@ impl Inner {
                     let advice =
                         "bring it back: the others decide without it only as long as they are a majority";
                     findings.push(Finding::warning("node", what, advice).at(&node.name));
+                    last = Some(error);
                 }
             }
         }
-        if self.nodes.len() - failed < self.needed() {
-            let reason = format!("{failed} of {} nodes do not answer", self.nodes.len());
+        let answering = self.nodes.len() - failed;
+        if let Some(last) = last.filter(|_| answering == 0) {
+            let reason = format!("none of {} nodes answers; the last one: {last}", self.nodes.len());
             return Err(Error::unavailable(SCHEME, "diagnose", reason));
+        }
+        if answering < self.needed() {
+            let what = format!(
+                "{answering} of {} nodes answer, {} needed: nothing can be locked",
+                self.nodes.len(),
+                self.needed()
+            );
+            findings.insert(1, Finding::error("majority", what, "bring back the nodes named below"));
         }
         findings.push(Finding::warning(
             "peers",

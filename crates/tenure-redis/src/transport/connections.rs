@@ -306,7 +306,10 @@ impl ConnectionManager {
         };
         match connections.until(deadline, opened).await {
             Some(opened) => opened,
-            None => Err(Failure::NotExecuted(format!("{}: no connection in time", self.to))),
+            None => Err(match connections.transport() {
+                Some(transport) => transport.connector.timed_out(&self.to),
+                None => self.closed("no connection in time"),
+            }),
         }
     }
 

@@ -225,7 +225,7 @@ pub async fn deployment(options: &Options) -> Result<(Address, Deployment)> {
     });
     match first_in_order(asked.collect()).await {
         Ok((at, Ok(deployment))) => Ok((at.clone(), deployment)),
-        Ok((at, Err(reply))) => Err(Error::Config(format!("{SCHEME}: {at}: {}", reply.message))),
+        Ok((_, Err(reply))) => Err(Error::Config(format!("{SCHEME}: cannot connect: {}", reply.message))),
         Err(failures) => {
             let why: Vec<String> = failures.iter().map(ToString::to_string).collect();
             Err(unavailable(&Failure::NotExecuted(why.join("; "))))
@@ -256,9 +256,9 @@ async fn ask<'a>(by: &Connector, at: &'a Address, limit: Duration) -> Result<Dep
     let replies = framed.round_trip(&out, 1).await.map_err(|e| Failure::NotExecuted(format!("{at}: {e}")))?;
     let answer = match replies[..] {
         [Value::Array(_)] => Ok(Deployment::Cluster),
-        _ => Err(ErrorReply::new(
-            "this user may not run INFO, which tells the kind of deployment: specify it in the address",
-        )),
+        _ => Err(ErrorReply::new(&format!(
+            "{at}: this user may not run INFO, which tells the kind of deployment: specify it in the address"
+        ))),
     };
     Ok((at, answer))
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
+use super::advice::refused;
 use super::connect::Connector;
 use super::connections::Connections;
 use super::discovery::{Discovery, SingleFlight};
@@ -188,7 +189,7 @@ async fn query_one(by: Connector, at: Address, name: String, limit: Duration) ->
         Err(_) => return Err(failed(&"no answer in time")),
     };
     if let Value::Error(reply) = reply {
-        return Err(Failure::Refused(reply));
+        return Err(refused(&at, &reply));
     }
     let words = reply.array().unwrap_or_default();
     let host = words.first().and_then(Value::text);

@@ -7,7 +7,7 @@ use futures_util::future::{join, join_all, join3, join4};
 use tenure_core::ledger::{Ledger, too_many};
 use tenure_core::{Claim, Fence, HoldId, Kind};
 
-use crate::error::{RequestError, RequestResult};
+use crate::error::{RequestError, RequestResult, SCHEME};
 use crate::recipe::Store;
 use crate::recipe::attempt::{MAX_TRIES, Outcome, queue_changed_too_often};
 use crate::recipe::claim_record::{AttemptState, ClaimRecord, QueueNode};
@@ -58,6 +58,7 @@ impl Store {
                 (size, wanted) = count_permits().await?;
             }
             check_fits(claim, n, size)?;
+            self.sizes.check(SCHEME, claim, size);
             if wanted > size {
                 return Ok(Outcome::Busy { behind: None });
             }

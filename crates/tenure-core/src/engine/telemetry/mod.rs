@@ -204,17 +204,44 @@ impl Telemetry {
         );
     }
 
-    pub(crate) fn renewal_failed(&self, claim: &Claim, error: &str) {
-        self.meter(claim.kind).failed(Call::Renew);
-        tracing::warn!(
+    /// Records the first renewal after one or more that failed.
+    pub(crate) fn renewed_again(&self, hold: &Hold) {
+        self.meter(hold.claim.kind).renewals.increment(1);
+        tracing::info!(
             target: TARGET,
-            name = %claim.name,
-            kind = self.kind(claim),
+            name = %hold.claim.name,
+            kind = self.kind(&hold.claim),
             store = self.store,
-            hold = %claim.id,
-            error,
-            "renewal failed, trying again"
+            hold = %hold.claim.id,
+            remaining_seconds = hold.remaining().as_secs_f64(),
+            "renewed again"
         );
+    }
+
+    /// Records a renewal that failed. Only the `first` of several in a row is a warning.
+    pub(crate) fn renewal_failed(&self, claim: &Claim, error: &str, first: bool) {
+        self.meter(claim.kind).failed(Call::Renew);
+        if first {
+            tracing::warn!(
+                target: TARGET,
+                name = %claim.name,
+                kind = self.kind(claim),
+                store = self.store,
+                hold = %claim.id,
+                error,
+                "renewal failed, trying again"
+            );
+        } else {
+            tracing::debug!(
+                target: TARGET,
+                name = %claim.name,
+                kind = self.kind(claim),
+                store = self.store,
+                hold = %claim.id,
+                error,
+                "renewal failed again"
+            );
+        }
     }
 
     pub(crate) fn release_span(&self, claim: &Claim) -> Span {
