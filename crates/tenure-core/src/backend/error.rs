@@ -260,7 +260,7 @@ impl Eq for Cause {}
 
 /// A hold that ended without being released by its holder.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{backend}: {name} is no longer held: {reason}")]
+#[error("{backend}: {name} is no longer held: {}", self.why())]
 #[non_exhaustive]
 pub struct Lost {
     /// Scheme of the store.
@@ -271,6 +271,21 @@ pub struct Lost {
     pub hold: HoldId,
     /// Why it ended.
     pub reason: LostReason,
+    /// How long ago its lease ended, if that is why.
+    pub ago: Option<Duration>,
+}
+
+impl Lost {
+    /// Why it ended, and when if that is known.
+    pub fn why(&self) -> String {
+        match self.ago.filter(|ago| !ago.is_zero()) {
+            Some(ago) if ago < Duration::from_secs(10) => {
+                format!("{} {} ms ago", self.reason, ago.as_millis().max(1))
+            }
+            Some(ago) => format!("{} {} s ago", self.reason, ago.as_secs()),
+            None => self.reason.to_string(),
+        }
+    }
 }
 
 /// Why a hold ended.
