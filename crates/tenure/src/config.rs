@@ -168,6 +168,12 @@ impl Config {
     }
 
     /// What was ignored, such as an unknown variable.
+    ///
+    /// ```
+    /// for warning in tenure::Config::collect(None, Some("memory://")).warnings() {
+    ///     eprintln!("{warning}");
+    /// }
+    /// ```
     pub fn warnings(&self) -> &[String] {
         self.raw.warnings()
     }
@@ -219,6 +225,14 @@ impl Config {
 
     /// Checks how the store is configured, as [`Client::diagnose`]. Of a quorum, the nodes that answer are checked even if
     /// they are no majority.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+    /// for finding in tenure::Config::from_toml("type = 'memory'")?.diagnose().await? {
+    ///     println!("{finding}");
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`Config::connect`] and [`Client::diagnose`].

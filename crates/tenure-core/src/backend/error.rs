@@ -175,6 +175,16 @@ impl Error {
 }
 
 /// Why a call failed: in words, and the error of the connection or the driver behind it, if there was one.
+///
+/// ```
+/// # use tenure_core::{Error, backend::Reason};
+/// # use std::{error::Error as _, io};
+/// let late = Reason::timed_out("no answer within 1s").at("etcd-1:2379");
+/// let refused = Reason::from(io::Error::from(io::ErrorKind::ConnectionRefused)).at("etcd-2:2379");
+/// let error = Error::unavailable("etcd", "acquire orders/42", Reason::all([late, refused]));
+/// assert!(error.to_string().contains("etcd-1:2379: no answer within 1s; etcd-2:2379: connection refused"));
+/// assert!(error.source().is_some_and(|cause| cause.is::<io::Error>()));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
     /// The whole reason: it contains the text of its cause.
@@ -259,6 +269,15 @@ impl PartialEq for Cause {
 impl Eq for Cause {}
 
 /// A hold that ended without being released by its holder.
+///
+/// ```
+/// # use tenure_core::Error;
+/// fn report(error: &Error) {
+///     if let Error::Lost(lost) = error {
+///         eprintln!("{}: {}", lost.name, lost.why()); // orders/43: its lease ended 120 ms ago
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{backend}: {name} is no longer held: {}", self.why())]
 #[non_exhaustive]

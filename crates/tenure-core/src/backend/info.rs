@@ -23,6 +23,11 @@ use crate::backend::{
 ///
 /// println!("{}", info.unavailable("acquire orders/42", "connection refused"));
 /// println!("{}", info.unknown(Kind::FairLock)); // for a kind that is newer than the store
+///
+/// info.address = "etcd-1:2379".to_owned();
+/// assert_eq!(info.label(), "etcd etcd-1:2379");
+/// let error = info.locate(info.unavailable("acquire orders/42", "connection refused"));
+/// assert!(error.to_string().ends_with("etcd-1:2379: connection refused"));
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]

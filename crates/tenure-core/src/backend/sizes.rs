@@ -9,6 +9,13 @@ use crate::backend::{Claim, ClientId, Kind, Name};
 const MOST: usize = 10_000;
 
 /// Warns of a size that differs, once per client and name. A backend calls it with the size that each attempt finds.
+///
+/// ```
+/// # use tenure_core::backend::{Claim, Info};
+/// fn granted(info: &Info, claim: &Claim, stored: u64) {
+///     info.sizes.check(info.scheme, claim, stored);
+/// }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct SizeWarnings(Arc<Mutex<HashSet<(ClientId, Name)>>>);
 

@@ -267,6 +267,13 @@ pub fn too_many(name: &Name, n: u32, size: u64) -> Error {
 }
 
 /// The error for a name that is in use as another kind.
+///
+/// ```
+/// # use tenure_core::{Name, backend::Family, ledger::in_use};
+/// let error = in_use(&Name::new("db")?, Family::Permit, Family::Lock);
+/// assert!(error.to_string().starts_with("db is in use as a "));
+/// # Ok::<(), tenure_core::Error>(())
+/// ```
 pub fn in_use(name: &Name, used: Family, wanted: Family) -> Error {
     let is = |family| if family == Family::Leader { format!("an {family}") } else { format!("a {family}") };
     Error::Config(format!(
