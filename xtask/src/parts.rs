@@ -21,6 +21,7 @@ const SERVER_TESTS: &[(&str, &str)] = &[
     ("tenure", "config"),
     ("tenure", "multi"),
     ("tenure", "redlock"),
+    ("tenure-cli", "connect"),
     ("tenure-cli", "nested"),
     ("tenure-cli", "redis"),
     ("tenure-cli", "redlock"),

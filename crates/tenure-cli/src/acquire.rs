@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tenure::backend::Backoff;
-use tenure::{Client, Error, Guard, Lock, Once, Result};
+use tenure::{Client, Error, Guard, Lock, Once, Result, Snapshot};
 use tokio::time::sleep;
 
 use crate::args::Run;
@@ -86,10 +86,13 @@ pub(crate) async fn acquire(
         if let Some(period) = run.once_per {
             return once(client, run, period).try_begin().await;
         }
-        if run.no_wait {
-            return lock.try_acquire().await;
-        }
         let first = lock.try_acquire().await;
+        if first.is_ok() {
+            warn_of_size(client, run, report).await;
+        }
+        if run.no_wait {
+            return first;
+        }
         let unseen = first.is_err();
         match first {
             Ok(None) => nested::refuse_self_wait(client, &run.name, run.permits).await?,
@@ -124,6 +127,20 @@ pub(crate) async fn acquire(
             report.event(&Event::Busy { name, waited_ms, holders: &holders });
             Ok(Acquired::Busy)
         }
+    }
+}
+
+/// Warns if the store has another size for the semaphore than `--limit`: the stored one applies.
+async fn warn_of_size(client: &Client, run: &Run, report: Report) {
+    let Some(limit) = run.limit else { return };
+    if let Ok(Some(Snapshot { size: Some(size), .. })) = client.show(&run.name).await
+        && size != limit
+    {
+        let name = printable(&run.name);
+        report.warn(format!(
+            "{name} has {size} permits in the store, which apply instead of --limit {limit}; `tenure resize {name} \
+             {limit}` changes that"
+        ));
     }
 }
 

@@ -53,11 +53,24 @@ impl Global {
             Some(file) => Config::from_file(file)?.env()?,
             None => Config::load()?,
         };
-        match self.url.as_deref().filter(|url| !url.is_empty()) {
+        match self.url() {
             Some(url) => config.url(url),
             None if config.has_store() => Ok(config),
             None => config.url("sqlite:"),
         }
+    }
+
+    /// Merges the same, and keeps what is wrong.
+    pub(crate) fn collect(&self) -> Config {
+        let config = Config::collect(self.config.as_deref(), self.url());
+        match config.has_store() {
+            true => config,
+            false => Config::collect(self.config.as_deref(), Some("sqlite:")),
+        }
+    }
+
+    fn url(&self) -> Option<&str> {
+        self.url.as_deref().filter(|url| !url.is_empty())
     }
 }
 
@@ -75,6 +88,8 @@ pub(crate) enum Command {
     Top(Top),
     /// Release a lock: by force, or by its token
     Release(Release),
+    /// Change the number of permits of a semaphore
+    Resize(Resize),
     /// Check that the store is configured safely for locks
     Doctor(Doctor),
     /// Print a completion script for a shell
@@ -86,7 +101,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Clone, Copy, Subcommand)]
 #[command(
-    after_help = "Exit codes:\n  0  the configuration is valid\n  2  it is not valid; standard error says which key and why"
+    after_help = "Exit codes:\n  0  the configuration is valid\n  2  it is not valid; standard error says which keys and why"
 )]
 pub(crate) enum ConfigCommand {
     /// Check that the configuration is valid
@@ -125,6 +140,8 @@ pub(crate) struct Run {
     #[arg(long, help_heading = "Kind of lock", conflicts_with = "limit")]
     pub(crate) exclusive: bool,
     /// Semaphore with N permits: up to N run at once
+    ///
+    /// The store keeps the N of the first run; `tenure resize` changes it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Kind of lock")]
     pub(crate) limit: Option<u32>,
     /// Take K of the N permits [default: 1]
@@ -249,6 +266,17 @@ pub(crate) struct Release {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = RESIZE_HELP)]
+pub(crate) struct Resize {
+    /// Name of the semaphore
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) name: String,
+    /// Number of permits from now on
+    #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) size: u32,
+}
+
+#[derive(Debug, Args)]
 #[command(after_help = DOCTOR_HELP)]
 pub(crate) struct Doctor {}
 
@@ -337,9 +365,19 @@ Exit codes:
   0  it was released
   1  nobody held it";
 
+const RESIZE_HELP: &str = "\
+The size of a semaphore is stored with its first use; a --limit that differs later has no effect. This changes it for all \
+processes at once. Permits in use stay in use: after a reduction none is granted until enough are released, and whoever \
+waits for more permits than there are now is refused.
+
+Example:
+  tenure resize api 8
+  tenure resize api 8 --json             prints name, size, before (null if none was stored) and in_use";
+
 const DOCTOR_HELP: &str = "\
 Checks eviction, persistence, replicas, permissions, the clock and more on a server, and acquires and releases a test \
-lock. What the server does not permit to check is `unknown`, which does not change the exit code.
+lock. What the server does not permit to check is `unknown`, which does not change the exit code. Of a quorum, the \
+servers that answer are checked even if they are no majority.
 
 Exit codes:
    0  no problems found
@@ -378,6 +416,8 @@ mod tests {
             "tenure ls --url memory: a/",
             "tenure release n --force --hold 4f3c:-5 --yes",
             "tenure doctor --json --url redis://h",
+            "tenure resize n 3",
+            "tenure resize n 3 --json",
             "tenure elect n -- true -x",
             "tenure elect n --once --note a --max-hold 1h --grace 1s -c true",
             "tenure top",
@@ -404,6 +444,8 @@ mod tests {
             "tenure run n --busy-code 256 -- true",
             "tenure run n --token t --fair -- true",
             "tenure release n --token t --force",
+            "tenure resize n",
+            "tenure resize n 0",
             "tenure elect n",
             "tenure elect n -c true -- true",
             "tenure elect n --max-hold 0s -- true",

@@ -6,8 +6,8 @@ use tenure::{Entry, Result};
 use crate::args::{ConfigCommand, Global};
 use crate::format::printable;
 use crate::inspect::json;
-use crate::output;
 use crate::report::Report;
+use crate::{USAGE, output};
 
 /// A configuration entry as printed with `--json`.
 #[derive(Serialize)]
@@ -23,26 +23,28 @@ impl From<Entry> for Line {
     }
 }
 
-/// Runs the command and returns exit code 0; a wrong configuration is an error.
+/// Runs the command and returns its exit code. What is wrong is reported all at once.
 pub(crate) fn config(global: &Global, command: ConfigCommand, report: Report) -> Result<u8> {
-    let config = global.config()?;
-    match command {
-        ConfigCommand::Check => {
-            config.check()?;
-            if report.json {
-                output(&json(&serde_json::json!({ "right": true })))?;
-            } else if !report.quiet {
-                output("the configuration is valid\n")?;
-            }
+    let config = global.collect();
+    config.warnings().iter().for_each(|warning| report.warn(warning));
+    let problems = config.problems();
+    // Printed first: an error is easier to understand beside the entries it is about.
+    if matches!(command, ConfigCommand::Show) {
+        if report.json {
+            output(&json(&config.entries().into_iter().map(Line::from).collect::<Vec<_>>()))?;
+        } else {
+            output(&config.to_string().lines().map(|line| printable(line) + "\n").collect::<String>())?;
         }
-        ConfigCommand::Show => {
-            if report.json {
-                output(&json(&config.entries().into_iter().map(Line::from).collect::<Vec<_>>()))?;
-            } else {
-                output(&config.to_string().lines().map(|line| printable(line) + "\n").collect::<String>())?;
-            }
-            // Checked after printing: an error is easier to understand beside the entries it is about.
-            config.check()?;
+    }
+    if !problems.is_empty() {
+        problems.iter().for_each(|problem| report.error(problem));
+        return Ok(USAGE);
+    }
+    if matches!(command, ConfigCommand::Check) {
+        if report.json {
+            output(&json(&serde_json::json!({ "right": true })))?;
+        } else if !report.quiet {
+            output("the configuration is valid\n")?;
         }
     }
     Ok(0)

@@ -1,8 +1,8 @@
 //! `tenure doctor`: checks whether the store is configured so that locks on it are safe.
 
-use tenure::{Client, Finding, Level, Result};
+use tenure::{Finding, Level, Result};
 
-use crate::args::Doctor;
+use crate::args::Global;
 use crate::format::printable;
 use crate::inspect::json;
 use crate::output;
@@ -10,8 +10,10 @@ use crate::report::Report;
 use crate::table::{Look, coloured, paint, width};
 
 /// Prints the findings and returns the exit code: 1 if any is a warning or an error, else 0.
-pub(crate) async fn doctor(client: &Client, _: &Doctor, report: Report) -> Result<u8> {
-    let mut findings = client.diagnose().await?;
+pub(crate) async fn doctor(global: &Global, report: Report) -> Result<u8> {
+    let config = global.config()?;
+    config.warnings().iter().for_each(|warning| report.warn(warning));
+    let mut findings = config.diagnose().await?;
     let bad = findings.iter().any(|f| f.level >= Level::Warning);
     if report.quiet {
         findings.retain(|f| f.level >= Level::Warning);

@@ -21,8 +21,13 @@ pub(crate) async fn ls(client: &Client, ls: &Ls, report: Report) -> Result<u8> {
         output(&json(&found))?;
     } else if found.iter().any(|s| s.unread.is_none()) {
         output(&list(&found, liveness(client)).text(coloured()))?;
-    } else if found.is_empty() && report.is_interactive() {
-        report.warn("no names are in use");
+    } else if found.is_empty() && !report.quiet {
+        let prefix = match ls.prefix.as_str() {
+            "" => String::new(),
+            prefix => format!(" that begin with {}", printable(prefix)),
+        };
+        report
+            .warn(format!("no names{prefix} are in use in {}", printable(&client.backend().info().label())));
     }
     for Snapshot { name, unread, .. } in found.iter().filter(|_| !report.quiet && !report.json) {
         if let Some(why) = unread {
@@ -103,7 +108,7 @@ fn holders(snapshot: &Snapshot) -> String {
     }
 }
 
-fn describe(snapshot: &Snapshot, liveness: Liveness, coloured: bool) -> String {
+pub(crate) fn describe(snapshot: &Snapshot, liveness: Liveness, coloured: bool) -> String {
     let state = match (snapshot.holders.is_empty(), snapshot.count) {
         (_, Some(count)) => format!("count {count}"),
         (true, _) => "not held".into(),

@@ -11,11 +11,13 @@ mod elect;
 mod exit;
 mod format;
 mod guardian;
+mod hint;
 mod inspect;
 mod job;
 mod nested;
 mod release;
 mod report;
+mod resize;
 mod run;
 mod screen;
 mod signals;
@@ -51,13 +53,13 @@ fn main() {
         let _ = Cli::command().print_help();
         std::process::exit(i32::from(USAGE));
     }
-    let cli = Cli::try_parse().unwrap_or_else(|error| report_usage_error(&error));
+    let cli = Cli::try_parse().unwrap_or_else(|error| report_usage_error(hint::explain(error)));
     let report = Report { json: cli.global.json, quiet: cli.global.quiet };
     run(&cli, report).exit_process()
 }
 
 /// Reports a wrong command line, as JSON if `--json` was given, and exits.
-fn report_usage_error(error: &clap::Error) -> ! {
+fn report_usage_error(error: clap::Error) -> ! {
     let json = std::env::args_os().take_while(|arg| arg != "--").any(|arg| arg == "--json");
     if !json || !error.use_stderr() {
         error.exit();
@@ -113,6 +115,7 @@ async fn dispatch(cli: &Cli, guardian: Option<&mut Guardian>, report: Report) ->
             let result = match command {
                 Command::Config(command) => config::config(&cli.global, *command, report),
                 Command::Completions(completions) => complete(completions),
+                Command::Doctor(_) => doctor::doctor(&cli.global, report).await,
                 query_command => match connect(&cli.global, report, None).await {
                     Ok(client) => query(&client, query_command, report).await,
                     Err(error) => Err(error),
@@ -130,17 +133,19 @@ async fn dispatch(cli: &Cli, guardian: Option<&mut Guardian>, report: Report) ->
     })
 }
 
-/// Runs a command that only queries the store, or releases a hold, and ends.
+/// Runs a command that only queries the store, releases a hold or resizes a semaphore, and ends.
 async fn query(client: &Client, command: &Command, report: Report) -> Result<u8> {
     let result = match command {
         Command::Ls(ls) => inspect::ls(client, ls, report).await,
         Command::Show(show) => inspect::show(client, show, report).await,
         Command::Top(top) => top::top(client, top, report).await,
         Command::Release(release) => release::release(client, release, report).await,
-        Command::Doctor(doctor) => doctor::doctor(client, doctor, report).await,
-        Command::Run(_) | Command::Elect(_) | Command::Config(_) | Command::Completions(_) => {
-            unreachable!("these do not only ask")
-        }
+        Command::Resize(resize) => resize::resize(client, resize, report).await,
+        Command::Run(_)
+        | Command::Elect(_)
+        | Command::Doctor(_)
+        | Command::Config(_)
+        | Command::Completions(_) => unreachable!("these do not only ask"),
     };
     // Nothing is held, so a failed close leaves nothing behind.
     let _ = client.close().await;
@@ -177,6 +182,7 @@ fn complete(completions: &Completions) -> Result<u8> {
 /// Connects to the store; retries until `until` if one is given.
 async fn connect(global: &Global, report: Report, until: Option<Instant>) -> Result<Client> {
     let config = global.config()?;
+    config.warnings().iter().for_each(|warning| report.warn(warning));
     let (mut backoff, mut warned) = (store_backoff(), false);
     loop {
         match config.connect().await {

@@ -81,12 +81,54 @@ fn restore() {
     }
 }
 
+/// A key press.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Key {
+    Char(u8),
+    Up,
+    Down,
+    Enter,
+    Escape,
+}
+
+/// The keys in what the terminal sends at once. Sequences of other keys are skipped.
+fn parse_keys(mut bytes: &[u8]) -> Vec<Key> {
+    let mut keys = Vec::new();
+    while let [first, rest @ ..] = bytes {
+        bytes = rest;
+        keys.push(match (first, rest) {
+            (b'\r' | b'\n', _) => Key::Enter,
+            (0x1b, [b'[' | b'O', sequence @ ..]) => {
+                let end = sequence
+                    .iter()
+                    .position(|b| b.is_ascii_alphabetic() || *b == b'~')
+                    .unwrap_or(sequence.len());
+                bytes = sequence.get(end + 1..).unwrap_or_default();
+                match sequence.get(end) {
+                    Some(b'A') => Key::Up,
+                    Some(b'B') => Key::Down,
+                    _ => continue,
+                }
+            }
+            (0x1b, _) => Key::Escape,
+            (char, _) => Key::Char(*char),
+        });
+    }
+    keys
+}
+
 /// Reads keys on a thread of its own until the terminal is closed. The thread ends with the process.
-pub(crate) fn read_keys(mut tty: File) -> mpsc::UnboundedReceiver<u8> {
+pub(crate) fn read_keys(mut tty: File) -> mpsc::UnboundedReceiver<Key> {
     let (pressed, keys) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
-        let mut key = [0];
-        while matches!(tty.read(&mut key), Ok(1)) && pressed.send(key[0]).is_ok() {}
+        let mut bytes = [0; 64];
+        while let Ok(n @ 1..) = tty.read(&mut bytes) {
+            for key in parse_keys(&bytes[..n]) {
+                if pressed.send(key).is_err() {
+                    return;
+                }
+            }
+        }
     });
     keys
 }
@@ -95,6 +137,13 @@ pub(crate) fn read_keys(mut tty: File) -> mpsc::UnboundedReceiver<u8> {
 mod tests {
     use super::*;
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+    #[test]
+    fn arrows_are_keys_and_other_sequences_are_none() {
+        let keys = parse_keys(b"w\x1b[A\x1bOB\r\x1b[5~q\x1b");
+        let char = Key::Char;
+        assert_eq!(keys, [char(b'w'), Key::Up, Key::Down, Key::Enter, char(b'q'), Key::Escape]);
+    }
 
     /// One test, since only one screen may exist at a time.
     #[test]

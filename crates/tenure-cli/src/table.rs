@@ -53,13 +53,25 @@ impl<const N: usize> Table<N> {
         self.rows.push(cells);
     }
 
-    pub(crate) fn text(&self, coloured: bool) -> String {
+    pub(crate) fn widths(&self) -> [usize; N] {
         let mut widths = self.heads.map(str::len);
         for row in &self.rows {
             for (width, cell) in widths.iter_mut().zip(row) {
                 *width = (*width).max(cell.chars().count());
             }
         }
+        widths
+    }
+
+    /// Cuts the cells of the first column to this width.
+    pub(crate) fn cut_first(&mut self, width: usize) {
+        for row in &mut self.rows {
+            row[0] = cut_middle(&row[0], width);
+        }
+    }
+
+    pub(crate) fn text(&self, coloured: bool) -> String {
+        let widths = self.widths();
         let mut text = String::new();
         let mut line = |cells: &[&str], looks: &[Look]| {
             let mut gap = 0;
@@ -80,6 +92,17 @@ impl<const N: usize> Table<N> {
         }
         text
     }
+}
+
+/// Cuts the middle out of a text that is too long: the ends of names differ more often than their middles.
+fn cut_middle(text: &str, width: usize) -> String {
+    let n = text.chars().count();
+    if n <= width {
+        return text.to_owned();
+    }
+    let kept = width.saturating_sub(1);
+    let (head, tail) = (kept - kept / 2, kept / 2);
+    text.chars().take(head).chain(['…']).chain(text.chars().skip(n - tail)).collect()
 }
 
 /// Writes to standard output. A closed pipe, as by `head`, is no error.

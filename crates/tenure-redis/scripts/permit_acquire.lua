@@ -2,8 +2,8 @@
 -- Keys:      name (number of free permits), ends, our ends, fence, about, waiters, stamps, mark
 -- Arguments: id, lease ms, number of permits, size of the semaphore if it does not exist yet, slack ms, fence
 --            retention ms (0: Redisson's counter), who, stamp ms ('' if it does not wait), publish command, channel
--- Reply:     {1, fence} held; {0, ms left (-1: no permit is in use), our hold that ends first} busy; {3, kind} it is
---            in use as this kind; {5, ms left} the semaphore ends before the lease would; {6, size} it has fewer
+-- Reply:     {1, fence, size} held, without the size if it was held before; {0, ms left (-1: no permit is in use), our
+--            hold that ends first, '', size} busy; {3, kind} it is in use as this kind; {5, ms left} the semaphore ends before the lease would; {6, size} it has fewer
 --            permits; error WRONGTYPE: the key is not a number
 local name, ends, ours, fences, about, waiters, stamps, mark = unpack(KEYS)
 local id, lease, n, slack = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[5])
@@ -44,6 +44,7 @@ if redis.call('ZSCORE', ours, id) then
   -- Others have reclaimed some of the permits and may have granted them again: the rest is given back too.
   free = free + give(name, drop(ends, ours, about, id, n))
 end
+local size = free + redis.call('ZCARD', ends)
 if free >= n then
   leave(waiters, waiters, stamps, about, id)
   local fence = draw(fences, ARGV[6], micros)
@@ -56,10 +57,9 @@ if free >= n then
   if ttl > 0 then
     redis.call('PEXPIRE', ends, ttl)
   end
-  return {1, fence}
+  return {1, fence, size}
 end
 -- More permits than the semaphore has: the claim would wait forever, and so would everybody queued behind it.
-local size = free + redis.call('ZCARD', ends)
 if n > size then
   leave(waiters, waiters, stamps, about, id)
   return {6, size}
@@ -71,4 +71,4 @@ end
 local first = redis.call('ZRANGE', ours, 0, 0, 'WITHSCORES')
 local other = redis.call('ZRANGE', ends, 0, 0, 'WITHSCORES')
 local left = math.min(tonumber(first[2]) or math.huge, (tonumber(other[2]) or math.huge) + slack) - now
-return {0, left < math.huge and math.max(1, left) or -1, first[1] or ''}
+return {0, left < math.huge and math.max(1, left) or -1, first[1] or '', '', size}

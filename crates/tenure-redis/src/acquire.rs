@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tenure_core::backend::{Attempt, Time};
-use tenure_core::{Claim, Durability, Error, Fence, Kind, Result};
+use tenure_core::ledger::in_use;
+use tenure_core::{Claim, Durability, Error, Family, Fence, Kind, Result};
 
 use crate::error::code;
 use crate::keys::Keys;
@@ -93,11 +94,17 @@ impl Redis {
         let context = || self.context("acquire", &claim.name, keys);
         let Value::Array(parts) = &reply else { return Err(context().unexpected_reply(reply)) };
         let text = |at: usize| parts.get(at).and_then(Value::text).filter(|t| !t.is_empty());
+        let size_at = |at: usize| {
+            let size = parts.get(at).and_then(Value::int).and_then(|size| u64::try_from(size).ok());
+            size.into_iter().for_each(|size| self.info.sizes.check(self.info.scheme, claim, size));
+        };
         match (parts.first().and_then(Value::int), parts.get(1)) {
             (Some(1), _) => {
+                size_at(2);
                 Ok(Attempt::Granted { fence: text(1).and_then(|t| t.parse().ok()).map(Fence), until })
             }
             (Some(0), Some(left)) => {
+                size_at(4);
                 let left = left.int().and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
                 let behind = text(2).and_then(|id| id.parse().ok());
                 let retry_after = match self.layout {
@@ -109,7 +116,7 @@ impl Redis {
                 Ok(Attempt::Busy { retry_after, behind, position })
             }
             (Some(2), _) => Ok(Attempt::Gone),
-            (Some(3), _) => Err(kind_conflict(claim, text(1))),
+            (Some(3), _) => Err(self.info.locate(kind_conflict(claim, text(1)))),
             (Some(5), Some(left)) => Err(Error::Config(format!(
                 "{}: the semaphore {} has a TTL and expires in {} ms, before a lease of {:?} would end: use a shorter lease, \
                  or a semaphore without a TTL",
@@ -118,7 +125,7 @@ impl Redis {
                 left.int().unwrap_or(0),
                 claim.lease
             ))),
-            (Some(6), Some(size)) => Err(too_many(claim, size.int().unwrap_or(0))),
+            (Some(6), Some(size)) => Err(self.info.locate(too_many(claim, size.int().unwrap_or(0)))),
             (Some(4), _) => Err(Error::Config(format!(
                 "{}: {} is held by a key without a TTL: {:?} was written by another program and would never expire; set a \
                  TTL on it, or use another name",
@@ -130,22 +137,26 @@ impl Redis {
         }
     }
 
-    /// Maps a failed attempt to an error. If the key has another type, its type is read first: it may be a held lock of
-    /// the other layout.
+    /// Maps a failed attempt to an error. If the key has another type, the server is asked what is there.
     async fn acquire_error(&self, claim: &Claim, keys: &Keys, failure: Failure) -> Error {
         let context = self.context("acquire", &claim.name, keys);
-        let Failure::Refused(reply) = &failure else { return context.to_error(failure) };
-        let others = match (claim.kind, self.layout) {
-            (Kind::Permit { .. }, _) => None,
-            (_, Layout::Redisson) => Some("string"),
-            (_, Layout::Plain) => Some("hash"),
-        };
-        if code(reply) != "WRONGTYPE" || others.is_none() {
-            return context.to_error(failure);
+        match &failure {
+            Failure::Refused(reply) if code(reply) == "WRONGTYPE" => {}
+            _ => return context.to_error(failure),
         }
+        let (permit, wanted) = (matches!(claim.kind, Kind::Permit { .. }), claim.kind.family());
         let to = To::Key(keys.name().as_bytes());
-        match self.transport.command(to, &words(&["TYPE", keys.name()])).await {
-            Ok(kind) if kind.text() == others => context.other_layout(self.layout, reply),
+        let kind = self.transport.command(to, &words(&["TYPE", keys.name()])).await;
+        match (kind.as_ref().ok().and_then(Value::text), self.layout) {
+            (Some("string"), Layout::Redisson) if permit => context.foreign_key("text"),
+            (Some("string" | "hash"), Layout::Redisson) => match self.inspect_name(&claim.name).await {
+                Ok(Some(found)) if found.family != wanted => {
+                    self.info.locate(in_use(&claim.name, found.family, wanted))
+                }
+                _ => context.other_layout(self.layout),
+            },
+            (Some("hash"), Layout::Plain) => context.other_layout(self.layout),
+            (Some(kind @ ("list" | "set" | "zset" | "stream")), _) => context.foreign_key(kind),
             _ => context.to_error(failure),
         }
     }
@@ -185,12 +196,11 @@ fn too_many(claim: &Claim, size: i64) -> Error {
 }
 
 fn kind_conflict(claim: &Claim, is: Option<&str>) -> Error {
-    let (name, wanted) = (&claim.name, claim.kind.family());
     let used = match (claim.kind, is) {
-        (_, Some("latch")) => "latch",
-        (_, Some("semaphore")) => "counting semaphore",
-        (Kind::Read { .. } | Kind::Write, _) => "lock",
-        _ => "read/write lock",
+        (_, Some("latch")) => Family::Latch,
+        (_, Some("semaphore")) => Family::Count,
+        (Kind::Read { .. } | Kind::Write, _) => Family::Lock,
+        _ => Family::ReadWrite,
     };
-    Error::Config(format!("{name} is in use as a {used} and cannot be a {wanted} too"))
+    in_use(&claim.name, used, claim.kind.family())
 }

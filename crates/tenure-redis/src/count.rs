@@ -1,7 +1,8 @@
 //! Latches, counting semaphores and the sizes of semaphores.
 
 use tenure_core::backend::{CountOp, CountReply, Counter};
-use tenure_core::{Error, Name, OpId, Result};
+use tenure_core::ledger::in_use;
+use tenure_core::{Error, Family, Name, OpId, Result};
 
 use crate::scripts;
 use crate::store::{Redis, millis};
@@ -71,17 +72,17 @@ impl Redis {
                 Ok(CountReply { applied: applied == 1, before: value(1), after: value(2), born })
             }
             Some(3) => {
-                let is = match parts.get(1).and_then(Value::text) {
-                    Some("latch") => "latch",
-                    Some("permits") => "semaphore",
-                    _ => "counting semaphore",
+                let used = match parts.get(1).and_then(Value::text) {
+                    Some("latch") => Family::Latch,
+                    Some("permits") => Family::Permit,
+                    _ => Family::Count,
                 };
                 let wanted = match counter {
-                    Counter::Latch => "latch",
-                    Counter::Semaphore => "counting semaphore",
-                    Counter::Size => "semaphore",
+                    Counter::Latch => Family::Latch,
+                    Counter::Semaphore => Family::Count,
+                    Counter::Size => Family::Permit,
                 };
-                Err(Error::Config(format!("{name} is in use as a {is} and cannot be a {wanted} too")))
+                Err(self.info.locate(in_use(name, used, wanted)))
             }
             _ => Err(context.unexpected_reply(reply)),
         }

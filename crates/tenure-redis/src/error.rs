@@ -1,5 +1,6 @@
 //! Maps failures of the server or the connection to the caller's errors.
 
+use tenure_core::backend::Info;
 use tenure_core::{Error, Name};
 
 use crate::options::Layout;
@@ -7,7 +8,7 @@ use crate::transport::{ErrorReply, Failure};
 
 /// The failed call, for error messages.
 pub(crate) struct ErrorContext<'a> {
-    pub(crate) backend: &'static str,
+    pub(crate) info: &'a Info,
     pub(crate) verb: &'static str,
     pub(crate) name: Option<&'a Name>,
     pub(crate) key: &'a str,
@@ -26,8 +27,8 @@ impl ErrorContext<'_> {
             Some(name) => format!("{} {name}", self.verb),
             None => self.verb.to_owned(),
         };
-        let backend = self.backend;
-        match failure {
+        let backend = self.info.scheme;
+        self.info.locate(match failure {
             Failure::NotExecuted(reason) => Error::unavailable(backend, what, reason),
             Failure::RecentlyRestarted(reason, left) => {
                 Error::unavailable(backend, what, reason).ready_after(Some(left))
@@ -35,20 +36,28 @@ impl ErrorContext<'_> {
             Failure::Unknown(reason) => Error::unknown(backend, what, reason),
             Failure::Refused(reply) => Error::Config(match code(&reply) {
                 "WRONGTYPE" => format!(
-                    "{backend}: {what}: the key {:?}, or one beside it, is not a lock of this kind \
-                     ({}); use another name",
-                    self.key, reply.message
+                    "{backend}: {what}: the key {:?}, or one beside it, belongs to another program; use another name",
+                    self.key
                 ),
                 "NOPERM" | "NOAUTH" | "WRONGPASS" => {
                     format!("{backend}: {what}: the server does not allow it: {}", reply.message)
                 }
                 _ => format!("{backend}: {what}: the server refused it: {}", reply.message),
             }),
-        }
+        })
+    }
+
+    /// The key has a type that no kind of lock has.
+    pub(crate) fn foreign_key(&self, kind: &str) -> Error {
+        let name = self.name.map_or_else(String::new, |name| format!(" {name}"));
+        self.info.locate(Error::Config(format!(
+            "{}{name}: the key {:?} is a {kind} of another program; use another name",
+            self.verb, self.key
+        )))
     }
 
     /// The key has the type of a lock in the other layout: somebody may hold it.
-    pub(crate) fn other_layout(&self, layout: Layout, reply: &ErrorReply) -> Error {
+    pub(crate) fn other_layout(&self, layout: Layout) -> Error {
         let (is, shared) = match layout {
             Layout::Redisson => (
                 "a string, as created by SET NX PX: a lock of the plain layout",
@@ -60,15 +69,15 @@ impl ErrorContext<'_> {
             ),
         };
         let name = self.name.map_or_else(String::new, |name| format!(" {name}"));
-        Error::Config(format!(
-            "{}: {}{name}: the key {:?} is {is}, or not a lock at all ({}); {shared}, or use another name",
-            self.backend, self.verb, self.key, reply.message
-        ))
+        self.info.locate(Error::Config(format!(
+            "{}{name}: the key {:?} is {is}, or not a lock at all; {shared}, or use another name",
+            self.verb, self.key
+        )))
     }
 
     /// A reply that none of our scripts returns.
     pub(crate) fn unexpected_reply(&self, value: impl std::fmt::Debug) -> Error {
-        Error::Config(format!("{}: {}: the server answered {value:?}", self.backend, self.verb))
+        self.info.locate(Error::Config(format!("{}: the server answered {value:?}", self.verb)))
     }
 }
 

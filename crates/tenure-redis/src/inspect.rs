@@ -101,8 +101,7 @@ impl Redis {
     }
 
     fn scan_error(&self, failure: Failure) -> tenure_core::Error {
-        crate::error::ErrorContext { backend: self.info.scheme, verb: "list", name: None, key: "" }
-            .to_error(failure)
+        crate::error::ErrorContext { info: &self.info, verb: "list", name: None, key: "" }.to_error(failure)
     }
 }
 

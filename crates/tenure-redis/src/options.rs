@@ -172,6 +172,18 @@ pub enum Topology {
     Cluster(Vec<Address>),
 }
 
+/// The hosts, as in `cache-1:6379` or `main of sentinel-1:26379,sentinel-2:26379`.
+impl fmt::Display for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |all: &[Address]| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        match self {
+            Self::Standalone(address) => address.fmt(f),
+            Self::Sentinel(sentinels) => write!(f, "{} of {}", sentinels.master, list(&sentinels.addresses)),
+            Self::Cluster(seeds) => f.write_str(&list(seeds)),
+        }
+    }
+}
+
 /// Sentinels, and the master to ask them for.
 #[derive(Clone, Debug)]
 pub struct Sentinels {

@@ -81,6 +81,7 @@ impl Redis {
         let mut info = Info::new(scheme, Environment::system());
         (info.fenced, info.tokens, info.durable) = (!plain, plain, true);
         info.poll = POLL;
+        info.address = options.topology.to_string();
         info.suspicion = transport.suspicion.clone();
         if plain {
             (info.families, info.refusals) = (&[Family::Lock], PLAIN_REFUSALS);
@@ -126,8 +127,13 @@ impl Redis {
         }
     }
 
-    pub(crate) fn context<'a>(&self, verb: &'static str, name: &'a Name, keys: &'a Keys) -> ErrorContext<'a> {
-        ErrorContext { backend: self.info.scheme, verb, name: Some(name), key: keys.name() }
+    pub(crate) fn context<'a>(
+        &'a self,
+        verb: &'static str,
+        name: &'a Name,
+        keys: &'a Keys,
+    ) -> ErrorContext<'a> {
+        ErrorContext { info: &self.info, verb, name: Some(name), key: keys.name() }
     }
 
     pub(crate) fn call_error(&self, verb: &'static str, name: &Name, keys: &Keys, failure: Failure) -> Error {

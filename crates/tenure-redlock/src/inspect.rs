@@ -141,7 +141,7 @@ impl Inner {
             let found = async { node.backend.require_admin()?.diagnose().await };
             (node, found.await)
         });
-        let mut failed = Vec::new();
+        let (mut failed, mut last) = (Vec::new(), None);
         for (node, found) in join_all(looks).await {
             match found {
                 Ok(found) => {
@@ -154,13 +154,23 @@ impl Inner {
                     let advice =
                         "bring it back: the others decide without it only as long as they are a majority";
                     findings.push(Finding::warning("node", what, advice).at(&node.name));
+                    last = Some(error);
                 }
             }
         }
-        if self.nodes.len() - failed.len() < self.needed() {
-            let text = format!("{} of {} nodes do not answer", failed.len(), self.nodes.len());
+        let answering = self.nodes.len() - failed.len();
+        if let Some(last) = last.filter(|_| answering == 0) {
+            let text = format!("none of {} nodes answers; the last one: {last}", self.nodes.len());
             let cause = Reason::all(failed).cause;
             return Err(Error::unavailable(SCHEME, "diagnose", Reason { text, cause }));
+        }
+        if answering < self.needed() {
+            let what = format!(
+                "{answering} of {} nodes answer, {} needed: nothing can be locked",
+                self.nodes.len(),
+                self.needed()
+            );
+            findings.insert(1, Finding::error("majority", what, "bring back the nodes named below"));
         }
         findings.push(Finding::warning(
             "peers",

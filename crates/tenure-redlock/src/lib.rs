@@ -130,6 +130,7 @@ impl Quorum {
         info.tokens = nodes.iter().all(|n| n.backend.info().tokens);
         info.poll = first.backend.info().poll;
         info.max_lease = Some(options.max_lease);
+        info.address = nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>().join(",");
         (info.drift, info.suspicion) = (options.drift, suspicion);
         let pending = nodes.iter().map(|_| PendingReleases::default()).collect();
         let (rounds, backoffs) = (Rounds::default(), RoundBackoffs::default());

@@ -76,6 +76,7 @@ impl Shared {
         let mut info = Info::new(SCHEME, Environment::with_clock(clock));
         info.fenced = true;
         info.poll = Duration::from_secs(2);
+        info.address = path.display().to_string();
         Ok(Self {
             subscribers: Subscribers::new(&path, watched.clone()),
             boot: options.boot_id.unwrap_or_else(clock_id),

@@ -74,6 +74,7 @@ impl ZooKeeper {
             )));
         }
         let (clock, drift, suspicion) = (Clock::boot(), Drift::default(), Suspicion::new());
+        let address = options.servers.join(",") + options.chroot.as_deref().unwrap_or("");
         let store = Arc::new(Store::new(options, clock.clone(), drift, suspicion.clone()));
         let closing = store.clone();
         let background = Background::with_cleanup("tenure-zookeeper", async move {
@@ -85,7 +86,8 @@ impl ZooKeeper {
         let mut info = Info::new(SCHEME, Environment::with_clock(clock));
         info.fenced = true;
         info.liveness = Liveness::Session;
-        (info.poll, info.drift, info.suspicion) = (POLL, drift, suspicion);
+        info.sizes = store.sizes.clone();
+        (info.poll, info.drift, info.suspicion, info.address) = (POLL, drift, suspicion, address);
         Ok(Self { info, store, runtime, _background: background })
     }
 
@@ -136,7 +138,7 @@ impl ZooKeeper {
             Ok(answer) => answer,
             Err(_) => Err(RequestError::unknown("the store was closed")),
         };
-        answer.map_err(|error| error.into_error(what, &path))
+        answer.map_err(|error| self.info.locate(error.into_error(what, &path)))
     }
 }
 

@@ -23,7 +23,7 @@ pub use duration::parse_duration;
 pub use show::Entry;
 
 use keys::ValueType;
-use raw::RawConfig;
+use raw::{RawConfig, Setting};
 
 /// The configuration of a store and its client: everything a program needs to [`connect`](Config::connect). Moving to
 /// another store changes the configuration, not the program.
@@ -71,7 +71,7 @@ impl Config {
     /// # Errors
     /// `Config` with the file, the line and the key, when the file cannot be read or is invalid.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
-        Ok(Self { raw: file::read(path.as_ref())? })
+        Ok(Self { raw: file::read(path.as_ref()).strict()? })
     }
 
     /// Reads TOML text. Relative paths in it are resolved against the working directory.
@@ -84,7 +84,7 @@ impl Config {
     /// # Errors
     /// As [`Config::from_file`].
     pub fn from_toml(text: &str) -> Result<Self> {
-        Ok(Self { raw: file::parse(text, None)? })
+        Ok(Self { raw: file::parse(text, None).strict()? })
     }
 
     /// Reads the environment: `TENURE_TYPE`, `TENURE_NODES` and so on, one variable for each key, or `TENURE_URL`.
@@ -100,7 +100,8 @@ impl Config {
     /// ```
     ///
     /// # Errors
-    /// `Config` with the name of a variable that is invalid, or that begins with `TENURE_` and is unknown.
+    /// `Config` with the name of a variable that is invalid. One that begins with `TENURE_` and is unknown is a warning:
+    /// see [`Config::warnings`].
     pub fn from_env() -> Result<Self> {
         Self::default().env()
     }
@@ -133,7 +134,50 @@ impl Config {
     /// # Errors
     /// As [`Config::from_env`].
     pub fn env(self) -> Result<Self> {
-        Ok(Self { raw: self.raw.overridden_by(env::read(std::env::vars_os())?) })
+        let variables = env::read(std::env::vars_os()).strict()?;
+        for warning in variables.warnings() {
+            tracing::warn!(target: "tenure", "{warning}");
+        }
+        Ok(Self { raw: self.raw.overridden_by(variables) })
+    }
+
+    /// Reads the file, or the one that `TENURE_CONFIG` names, the environment and the address, each overriding the one
+    /// before, and keeps what is wrong with them for [`Config::problems`]. With a problem, it cannot connect.
+    pub fn collect(file: Option<&Path>, address: Option<&str>) -> Self {
+        let file = file.map(Path::to_path_buf).or_else(env::file);
+        let mut raw = file.map(|path| file::read(&path)).unwrap_or_default();
+        raw = raw.overridden_by(env::read(std::env::vars_os()));
+        if let Some(address) = address {
+            raw = raw.overridden_by(address::read(address, &raw::Origin::Address("address".to_owned())));
+        }
+        Self { raw }
+    }
+
+    /// Everything that is wrong with it, as far as can be checked without contacting the store. Where [`Config::check`]
+    /// stops at the first error, this goes on.
+    ///
+    /// ```
+    /// let config = tenure::Config::collect(None, Some("redis://cache-1?leese=10s&poll=1&db=x"));
+    /// let problems: Vec<String> = config.problems().iter().map(ToString::to_string).collect();
+    /// assert_eq!(problems[0], "redis: url: unknown option \"leese\"; did you mean lease?");
+    /// assert!(problems[1].starts_with("redis: poll: \"1\" is not a duration"));
+    /// assert!(problems[2].starts_with("redis: db: \"x\""));
+    /// ```
+    pub fn problems(&self) -> Vec<tenure_core::Error> {
+        let mut problems = self.raw.clone().problems();
+        problems.extend(self.unreadable_files());
+        problems
+    }
+
+    /// What was ignored, such as an unknown variable.
+    ///
+    /// ```
+    /// for warning in tenure::Config::collect(None, Some("memory://")).warnings() {
+    ///     eprintln!("{warning}");
+    /// }
+    /// ```
+    pub fn warnings(&self) -> &[String] {
+        self.raw.warnings()
     }
 
     /// Overrides this configuration with an address, as for [`connect`](crate::connect).
@@ -181,14 +225,42 @@ impl Config {
         config.connect().await
     }
 
-    /// Checks that the configured files can be read, except those of the store, which are created if they do not exist.
+    /// Checks how the store is configured, as [`Client::diagnose`]. Of a quorum, the nodes that answer are checked even if
+    /// they are no majority.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+    /// for finding in tenure::Config::from_toml("type = 'memory'")?.diagnose().await? {
+    ///     println!("{finding}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Config::connect`] and [`Client::diagnose`].
+    pub async fn diagnose(&self) -> Result<Vec<tenure_core::Finding>> {
+        let config = self.raw.clone().validate(Settings::default())?;
+        self.check_files()?;
+        let client = config.connect_to_any().await?;
+        let findings = client.diagnose().await;
+        // Nothing is held, so a failed close leaves nothing behind.
+        let _ = client.close().await;
+        findings
+    }
+
     fn check_files(&self) -> Result<()> {
+        self.unreadable_files().next().map_or(Ok(()), Err)
+    }
+
+    /// The errors of configured files that cannot be read, except those of the store, which are created if they do not
+    /// exist.
+    fn unreadable_files(&self) -> impl Iterator<Item = tenure_core::Error> {
         let created = ["path", "socket"];
-        let needed =
-            self.raw.iter().filter(|s| s.key.value_type == ValueType::Path && !created.contains(&s.key.name));
-        for file in needed {
-            std::fs::File::open(&file.value).map_err(|e| file.error(format!("{}: {e}", file.value)))?;
-        }
-        Ok(())
+        let is_needed =
+            move |s: &&Setting| s.key.value_type == ValueType::Path && !created.contains(&s.key.name);
+        self.raw.iter().filter(is_needed).filter_map(|file| {
+            let error = std::fs::File::open(&file.value).err()?;
+            Some(file.error(format!("{}: {error}", file.value)))
+        })
     }
 }

@@ -42,7 +42,7 @@ const HELP: &str = "\
 One row per holder. LEFT is the time until the hold ends unless it is renewed: `session` if it ends with the session of \
 its holder, `never` if it does not expire. A holder that belongs to another library is `foreign`.
 
-Keys: n name, k kind, p place, h held, l left, w waiters, f fence select the sort column; the same key again reverses \
-the order. q quits.
+Keys: up and down select a row, Enter shows everything about its name, Esc returns. n name, k kind, p place, h held, \
+l left, w waiters, f fence select the sort column; the same key again reverses the order. ? shows this help, q quits.
 
 With --once --json the table is printed as JSON.";

@@ -8,8 +8,8 @@ use tenure::backend::Liveness;
 use tenure::{Client, Family, Fence, Holder, Name, Snapshot};
 
 use crate::args::Column;
-use crate::format::{location, printable, short_id, time_left};
-use crate::inspect::{liveness, mode_suffix};
+use crate::format::{location, printable, time_left};
+use crate::inspect::{describe, liveness, mode_suffix};
 use crate::table::{Look, Table};
 use crate::times::{ago, human};
 
@@ -17,14 +17,22 @@ use crate::times::{ago, human};
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Frame {
     store: &'static str,
+    /// Where the store is.
+    address: String,
     names: usize,
     waiters: usize,
     /// There are more names than the limit.
     more: bool,
     rows: Vec<Row>,
     #[serde(skip)]
+    found: Vec<Snapshot>,
+    #[serde(skip)]
     liveness: Liveness,
 }
+
+/// The shortest that a name is cut to, and how much of a note is kept in view.
+const SHORTEST: usize = 12;
+const NOTE: usize = 24;
 
 /// A holder of a name, or a name without holders that has waiters or a count.
 #[derive(Debug, Clone, Serialize)]
@@ -74,16 +82,29 @@ impl Frame {
         found.truncate(limit);
         let waiters = found.iter().map(|s| s.waiters.len()).sum();
         let names = found.len();
-        let store = client.backend().info().scheme;
-        let rows = found.into_iter().flat_map(rows).collect();
-        Self { store, names, waiters, more, rows, liveness: liveness(client) }
+        let info = client.backend().info();
+        let rows = found.iter().cloned().flat_map(rows).collect();
+        let (store, address) = (info.scheme, info.address.clone());
+        Self { store, address, names, waiters, more, rows, found, liveness: liveness(client) }
     }
 
     pub(crate) fn title(&self) -> String {
-        let Self { store, names, waiters, .. } = self;
+        let Self { store, address, names, waiters, .. } = self;
         let more = if self.more { "more than " } else { "" };
         let s = if *names == 1 { "" } else { "s" };
-        format!("tenure top  {store}  {more}{names} name{s} in use, {waiters} waiting")
+        let store = format!("{store} {}", printable(address));
+        format!("tenure top  {}  {more}{names} name{s} in use, {waiters} waiting", store.trim_end())
+    }
+
+    /// Which row each is: its name and its holder.
+    pub(crate) fn keys(&self) -> Vec<RowKey> {
+        self.rows.iter().map(|row| (row.name.clone(), row.holder.as_ref().map(|h| h.id.clone()))).collect()
+    }
+
+    /// All that is known about a name; `None` if it is no longer in use.
+    pub(crate) fn details(&self, name: &Name) -> Option<String> {
+        let snapshot = self.found.iter().find(|snapshot| snapshot.name == *name)?;
+        Some(describe(snapshot, self.liveness, false))
     }
 
     /// Returns a copy sorted by `order`; equal rows are sorted by name.
@@ -107,36 +128,45 @@ impl Frame {
         frame
     }
 
-    pub(crate) fn table(&self) -> Table<8> {
-        let mut table = Table::new(
-            ["NAME", "KIND", "HOLDER", "PLACE", "HELD", "LEFT", "WAITERS", "FENCE"],
-            [
-                Look::Bold,
-                Look::Plain,
-                Look::Dim,
-                Look::Plain,
-                Look::Plain,
-                Look::Plain,
-                Look::Plain,
-                Look::Dim,
-            ],
-        );
+    /// The table. In a terminal of `columns`, long names are cut so that the other columns are seen, the fence last.
+    pub(crate) fn table(&self, columns: Option<usize>) -> Table<8> {
+        let looks = [
+            Look::Bold,
+            Look::Plain,
+            Look::Plain,
+            Look::Plain,
+            Look::Plain,
+            Look::Plain,
+            Look::Dim,
+            Look::Dim,
+        ];
+        let heads = ["NAME", "KIND", "PLACE", "HELD", "LEFT", "WAITERS", "NOTE", "FENCE"];
+        let mut table = Table::new(heads, looks);
         for row in &self.rows {
             let cell = |text: Option<String>| text.unwrap_or_else(|| "-".into());
             table.row([
                 printable(row.name.as_str()),
                 row.kind(),
-                cell(row.holder.as_ref().map(|h| short_id(&h.id))),
                 row.location(),
                 cell(row.held().map(human)),
                 cell(row.holder.as_ref().map(|h| time_left(h, self.liveness))),
                 if row.waiters == 0 { "-".into() } else { row.waiters.to_string() },
+                row.holder.as_ref().and_then(|h| h.note.as_deref()).map(printable).unwrap_or_default(),
                 cell(row.fence().map(|f| f.to_string())),
             ]);
+        }
+        if let Some(columns) = columns {
+            let mut widths = table.widths();
+            widths[6] = widths[6].min(NOTE);
+            let others: usize = widths[1..7].iter().map(|width| width + 2).sum();
+            table.cut_first(columns.saturating_sub(others).max(SHORTEST));
         }
         table
     }
 }
+
+/// A name, and the id of its holder if it has one.
+pub(crate) type RowKey = (Name, Option<String>);
 
 fn rows(snapshot: Snapshot) -> Vec<Row> {
     let Snapshot { name, family, holders, waiters, count, size, unread, .. } = snapshot;
@@ -164,9 +194,8 @@ impl Row {
 
     fn location(&self) -> String {
         match &self.holder {
-            Some(holder) if holder.foreign => "foreign".into(),
-            Some(holder) if holder.host.is_some() || holder.pid.is_some() => location(holder),
-            _ => "-".into(),
+            Some(holder) => location(holder),
+            None => "-".into(),
         }
     }
 
@@ -225,6 +254,19 @@ mod tests {
             assert_eq!(names(&frame, order), back, "{} again", key as char);
         }
         waiting.abort();
+    }
+
+    #[tokio::test]
+    async fn a_long_name_leaves_room_for_the_other_columns() {
+        let client = Store::new().client();
+        let long = format!("orders/{}/42", "x".repeat(200));
+        let _held = client.lock(&long).note("nightly").acquire().await.unwrap();
+        let frame = Frame::new(&client, client.list("", 10).await.unwrap(), 10);
+        let lines: Vec<String> = frame.table(Some(100)).text(false).lines().map(str::to_owned).collect();
+        assert!(lines[1].starts_with("orders/") && lines[1].contains("x…x"), "{lines:?}");
+        assert!(lines[1].contains("/42  lock  "), "both ends are seen: {lines:?}");
+        assert!(lines[0].find("NOTE").unwrap() + "nightly".len() <= 100, "{lines:?}");
+        assert!(frame.table(None).text(false).contains(&long));
     }
 
     #[tokio::test]

@@ -6,7 +6,15 @@ use crate::common::Harness;
 fn ls_shows_who_holds_what() {
     let harness = Harness::new();
     let empty = harness.run(&["ls"]);
-    assert_eq!((empty.code(0).out.as_str(), empty.err.as_str()), ("", ""));
+    assert_eq!(empty.code(0).out, "");
+    assert_eq!(
+        empty.err,
+        format!("tenure: no names are in use in sqlite {}\n", harness.path("locks.db").display())
+    );
+    let empty = harness.run(&["ls", "orders/", "--json"]);
+    assert_eq!((empty.code(0).out.as_str(), empty.err.as_str()), ("[]\n", ""));
+    harness.run(&["ls", "orders/"]).code(0).says("no names that begin with orders/ are in use");
+    assert_eq!(harness.run(&["ls", "--quiet"]).code(0).err, "");
     let holder = harness.hold("orders/42", &["--note", "nightly import"]);
     let _api = harness.hold("api", &["--limit", "3", "--permits", "2"]);
     let _waiter = harness.start(&["run", "orders/42", "--", "true"]);

@@ -1,6 +1,7 @@
 //! The `tenure` command as it is built for users: started as a process, on stores of its own.
 
 mod common;
+mod connect;
 mod doctor;
 mod elect;
 mod guardian;
@@ -10,6 +11,7 @@ mod nested;
 mod pty;
 mod redis;
 mod redlock;
+mod resize;
 mod run;
 mod show_config;
 mod signals;

@@ -231,6 +231,36 @@ fn a_token_is_what_stands_in_the_store() {
     hashes.run(&["release", "order", "--token", "t"]).code(2).says("layout=plain");
 }
 
+#[test]
+fn another_kind_on_the_name_is_named() {
+    let server = server();
+    let harness = harness(&server);
+    let store = format!("redis 127.0.0.1:{}: ", server.port());
+    harness.run(&["run", "seats", "--limit", "2", "--", "true"]).code(0);
+    for (kind, is) in
+        [(&[][..], "a lock"), (&["--fair"], "a fair lock"), (&["--shared"], "a read/write lock")]
+    {
+        let done = harness.run(&[&["run", "seats"][..], kind, &["--", "true"]].concat());
+        done.code(2)
+            .says(&format!("{store}seats is in use as a semaphore and cannot be {is} too: use another name"));
+    }
+    harness.run(&["elect", "seats", "--", "true"]).code(2).says("seats is in use as a semaphore");
+    let _lock = harness.hold("lock", &[]);
+    let done = harness.run(&["run", "lock", "--limit", "2", "--", "true"]);
+    done.code(2).says(&format!("{store}lock is in use as a lock and cannot be a semaphore too"));
+    server.cmd(&["RPUSH", "list", "x"]).unwrap();
+    for kind in [&[][..], &["--limit", "2"]] {
+        let done = harness.run(&[&["run", "list"][..], kind, &["--", "true"]].concat());
+        done.code(2).says("the key \"list\" is a list of another program; use another name");
+        assert!(!done.err.contains("WRONGTYPE"), "{done:?}");
+    }
+    server.cmd(&["SET", "text", "x"]).unwrap();
+    harness
+        .run(&["run", "text", "--", "true"])
+        .code(2)
+        .says("a lock of the plain layout, or not a lock at all");
+}
+
 /// A port that closes this many connections at once, and lets the others through to a server.
 fn closing_first(closed: usize, target: u16) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

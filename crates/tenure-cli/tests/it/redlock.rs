@@ -50,3 +50,21 @@ fn a_token_is_what_stands_on_each_node() {
     harness.touch("end");
     holder.done().code(76);
 }
+
+#[test]
+fn doctor_looks_at_the_nodes_that_answer() {
+    let (servers, harness) = quorum("timeout=1s");
+    let places =
+        |out: &str| servers.iter().filter(|s| out.contains(&format!("127.0.0.1:{}\n", s.port()))).count();
+    servers[1].kill().unwrap();
+    let done = harness.run(&["doctor"]);
+    assert!(done.code(1).out.contains("  warning  node         does not answer: "), "{done:?}");
+    servers[2].kill().unwrap();
+    let done = harness.run(&["doctor"]);
+    let out = &done.code(1).out;
+    assert!(out.contains("1 of 3 nodes answer, 2 needed: nothing can be locked"), "{out}");
+    assert_eq!((places(out), out.matches("does not answer: ").count()), (3, 2), "{out}");
+    assert!(out.contains("  ok       role "), "the one that answers was looked at: {out}");
+    servers[0].kill().unwrap();
+    harness.run(&["doctor"]).code(69).says("none of 3 nodes answers");
+}

@@ -295,3 +295,27 @@ fn a_nested_run_holds_both() {
         (free("outer") && free("inner")).then_some(())
     });
 }
+
+#[test]
+fn a_command_without_dashes_gets_a_hint() {
+    let harness = Harness::new();
+    let hint = "put `--` before the command to run: tenure run x -- echo 'hi there'";
+    harness.run(&["run", "x", "echo", "hi there"]).code(2).says(hint);
+    harness.run(&["elect", "x", "--once", "date"]).code(2).says("tenure elect x --once -- date");
+    let json = harness.run(&["run", "x", "echo", "--json"]);
+    assert!(json.code(2).events()[0]["message"].as_str().unwrap().contains("-- echo"), "{json:?}");
+    assert!(
+        !harness.run(&["run", "x", "--lemit", "2", "--", "date"]).code(2).err.contains("before the command")
+    );
+}
+
+#[test]
+fn another_kind_on_the_name_is_named() {
+    let harness = Harness::new();
+    harness.run(&["run", "seats", "--limit", "2", "--", "true"]).code(0);
+    let file = harness.path("locks.db").display().to_string();
+    harness
+        .run(&["run", "seats", "--", "true"])
+        .code(2)
+        .says(&format!("tenure: sqlite {file}: seats is in use as a semaphore and cannot be a lock too"));
+}

@@ -59,9 +59,37 @@ fn what_is_wrong_is_said_with_its_place() {
             .code(2)
             .says("app.toml:2: leese: unknown key; did you mean lease?");
     }
-    run(&harness, &["ls"], &[("TENURE_LEESE", "1s")]).code(2).says("did you mean TENURE_LEASE?");
+    let unknown = run(&harness, &["ls", "--url", "memory:"], &[("TENURE_LEESE", "1s")]);
+    unknown.code(0).says("TENURE_LEESE: unknown variable, ignored; did you mean TENURE_LEASE?");
     run(&harness, &["ls", "--config", "none.toml"], &[]).code(2).says("none.toml: cannot be read");
     std::fs::write(harness.path("app.toml"), "type = 'sqlite'\n").unwrap();
     let right = run(&harness, &["config", "check", "--config", "app.toml"], &[]);
     assert_eq!(right.code(0).out, "the configuration is valid\n");
+}
+
+#[test]
+fn a_check_reports_everything_at_once() {
+    let harness = Harness::new();
+    let text = "type = 'redis'\nnodes = 'a:x'\nleese = '5s'\nlease = '5'\nca = 'none.pem'\nsesion = '1s'\n";
+    std::fs::write(harness.path("app.toml"), text).unwrap();
+    let done = run(
+        &harness,
+        &["config", "check", "--config", "app.toml"],
+        &[("TENURE_POLL", "x"), ("TENURE_POL", "x")],
+    );
+    let lines: Vec<&str> = done.code(2).err.lines().collect();
+    for says in [
+        "tenure: TENURE_POL: unknown variable, ignored",
+        "tenure: app.toml:3: leese: unknown key; did you mean lease?",
+        "tenure: app.toml:6: sesion: unknown key",
+        "tenure: app.toml:4: lease: ",
+        "tenure: TENURE_POLL: ",
+        "tenure: app.toml:5: ca: needs TLS",
+        "tenure: app.toml:2: nodes: ",
+    ] {
+        assert!(lines.iter().any(|line| line.starts_with(says)), "{says}: {lines:#?}");
+    }
+    assert!(!done.err.contains("session"), "not a key of this store: {lines:#?}");
+    let done = run(&harness, &["config", "check", "--json", "--config", "app.toml"], &[]);
+    assert!(done.code(2).events().len() >= 5, "{done:?}");
 }

@@ -28,8 +28,9 @@ fn until_in_order(pty: &Pty, first: &str, second: &str) {
 fn one_frame_needs_no_terminal() {
     let harness = Harness::new();
     let empty = harness.run(&["top", "--once"]).code(0).out.clone();
-    assert!(empty.starts_with("tenure top  sqlite  0 names in use, 0 waiting\nNAME"), "{empty}");
-    let holder = harness.hold("orders/42", &[]);
+    let store = format!("sqlite {}", harness.path("locks.db").display());
+    assert!(empty.starts_with(&format!("tenure top  {store}  0 names in use, 0 waiting\nNAME")), "{empty}");
+    let holder = harness.hold("orders/42", &["--note", "nightly import"]);
     let _api = harness.hold("api", &["--limit", "3", "--permits", "2"]);
     let _waiter = harness.start(&["run", "orders/42", "--", "true"]);
     harness.until_waiters("orders/42", 1);
@@ -38,12 +39,13 @@ fn one_frame_needs_no_terminal() {
     assert!(out.contains("2 names in use, 1 waiting"), "{out}");
     let lines: Vec<Vec<&str>> =
         out.lines().map(|l| l.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect()).collect();
-    assert_eq!(lines[1], ["NAME", "KIND", "HOLDER", "PLACE", "HELD", "LEFT", "WAITERS", "FENCE"]);
+    assert_eq!(lines[1], ["NAME", "KIND", "PLACE", "HELD", "LEFT", "WAITERS", "NOTE", "FENCE"]);
     assert_eq!(&lines[2][..2], ["api", "semaphore, 2 permits"], "{out}");
     assert_eq!(&lines[3][..2], ["orders/42", "lock"], "{out}");
-    assert!(lines[3][3].ends_with(&format!(":{}", holder.id())), "{out}");
-    assert!(lines[3][4].ends_with('s') && lines[3][5].ends_with(" s"), "{out}");
-    assert_eq!(lines[3][6], "1");
+    assert!(lines[3][2].ends_with(&format!(":{}", holder.id())), "{out}");
+    assert!(lines[3][3].ends_with('s') && lines[3][4].ends_with(" s"), "{out}");
+    assert_eq!(lines[3][5], "1");
+    assert_eq!(lines[3][6], "nightly import");
     assert!(lines[3][7].parse::<u64>().is_ok(), "{out}");
 
     let by_waiters = harness.run(&["top", "--once", "--sort", "waiters"]).out.clone();
@@ -91,6 +93,29 @@ fn keys_sort_and_q_leaves_the_terminal_as_it_was() {
     assert!(pty.seen().contains(LEAVE));
     pty.write("one\n");
     pty.until_seen("got-one");
+    session.done().code(0);
+}
+
+#[test]
+fn enter_shows_a_name_and_a_question_mark_the_keys() {
+    let harness = Harness::new();
+    let _a = harness.hold("aaa", &[]);
+    let _b = harness.hold("bbb", &["--note", "nightly import"]);
+    let pty = Pty::new();
+    let session = session(&harness, &pty, "\"$0\" top; echo code-$?");
+    let until = |words: &str| wait_until(words, || last_frame(&pty).contains(words).then_some(()));
+    until("> aaa");
+    pty.write("\x1b[B");
+    until("> bbb");
+    pty.write("\r");
+    until("bbb: lock, held");
+    until("note nightly import");
+    pty.write("?");
+    until("sort by the number of waiters");
+    pty.write("\x1b");
+    until("> bbb");
+    pty.write("q");
+    pty.until_seen("code-0");
     session.done().code(0);
 }
 

@@ -119,3 +119,21 @@ fn no_session_is_left_behind() {
         assert_eq!(sessions(), none, "after {line:?}");
     }
 }
+
+#[test]
+fn another_kind_on_the_name_is_named() {
+    let world = World::new();
+    let harness = world.harness();
+    let done = harness.run(&["run", "seats", "--limit", "2", "--", "true"]);
+    assert_eq!(done.code(0).err, "");
+    harness
+        .run(&["run", "seats", "--limit", "5", "--", "true"])
+        .code(0)
+        .says("seats has 2 permits in the store");
+    let more = harness.run(&["run", "seats", "--limit", "5", "--permits", "4", "--", "true"]);
+    more.code(2).says("4 permits were asked for, but the semaphore has 2");
+    harness
+        .run(&["run", "seats", "--", "true"])
+        .code(2)
+        .says("seats is in use as a semaphore and cannot be a lock too");
+}

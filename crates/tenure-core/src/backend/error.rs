@@ -184,10 +184,12 @@ impl Error {
 ///
 /// ```
 /// # use tenure_core::{Error, backend::Reason};
-/// let first = Reason::timed_out("no answer within 1s").at("cache-1:6379");
-/// let second = Reason::from("loading its data").at("cache-2:6379");
-/// let error = Error::unavailable("redlock", "acquire orders/42", Reason::all([first, second]));
-/// assert!(error.to_string().contains("cache-2:6379") && std::error::Error::source(&error).is_some());
+/// # use std::{error::Error as _, io};
+/// let late = Reason::timed_out("no answer within 1s").at("etcd-1:2379");
+/// let refused = Reason::from(io::Error::from(io::ErrorKind::ConnectionRefused)).at("etcd-2:2379");
+/// let error = Error::unavailable("etcd", "acquire orders/42", Reason::all([late, refused]));
+/// assert!(error.to_string().contains("etcd-1:2379: no answer within 1s; etcd-2:2379: connection refused"));
+/// assert!(error.source().is_some_and(|cause| cause.is::<io::Error>()));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
@@ -273,8 +275,17 @@ impl PartialEq for Cause {
 impl Eq for Cause {}
 
 /// A hold that ended without being released by its holder.
+///
+/// ```
+/// # use tenure_core::Error;
+/// fn report(error: &Error) {
+///     if let Error::Lost(lost) = error {
+///         eprintln!("{}: {}", lost.name, lost.why()); // orders/43: its lease ended 120 ms ago
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{backend}: {name} is no longer held: {reason}")]
+#[error("{backend}: {name} is no longer held: {}", self.why())]
 #[non_exhaustive]
 pub struct Lost {
     /// Scheme of the store.
@@ -285,6 +296,21 @@ pub struct Lost {
     pub hold: HoldId,
     /// Why it ended.
     pub reason: LostReason,
+    /// How long ago its lease ended, if that is why.
+    pub ago: Option<Duration>,
+}
+
+impl Lost {
+    /// Why it ended, and when if that is known.
+    pub fn why(&self) -> String {
+        match self.ago.filter(|ago| !ago.is_zero()) {
+            Some(ago) if ago < Duration::from_secs(10) => {
+                format!("{} {} ms ago", self.reason, ago.as_millis().max(1))
+            }
+            Some(ago) => format!("{} {} s ago", self.reason, ago.as_secs()),
+            None => self.reason.to_string(),
+        }
+    }
 }
 
 /// Why a hold ended.

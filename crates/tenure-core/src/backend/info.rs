@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::backend::{Clock, Drift, Durability, Environment, Error, Family, Name, Reason, Result, Suspicion};
+use crate::backend::{
+    Clock, Drift, Durability, Environment, Error, Family, Name, Reason, Result, SizeWarnings, Suspicion,
+};
 
 /// Properties and capabilities of a store. Start from [`Info::new`] and change what differs.
 ///
@@ -21,12 +23,19 @@ use crate::backend::{Clock, Drift, Durability, Environment, Error, Family, Name,
 ///
 /// println!("{}", info.unavailable("acquire orders/42", "connection refused"));
 /// println!("{}", info.unknown(Kind::FairLock)); // for a kind that is newer than the store
+///
+/// info.address = "etcd-1:2379".to_owned();
+/// assert_eq!(info.label(), "etcd etcd-1:2379");
+/// let error = info.locate(info.unavailable("acquire orders/42", "connection refused"));
+/// assert!(error.to_string().ends_with("etcd-1:2379: connection refused"));
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Info {
     /// The scheme of its address, and its name in errors.
     pub scheme: &'static str,
+    /// Where it is, for messages: the hosts or the path, without secrets. Empty for a store in this process.
+    pub address: String,
     /// The supported families; all others are [`Error::Unsupported`].
     pub families: &'static [Family],
     /// Why other families are not supported, where there is a specific reason.
@@ -50,6 +59,8 @@ pub struct Info {
     /// Raised by the backend when its server may have lost grants. Clients then verify all their holds, and waiters try
     /// again. A store that cannot lose grants never raises it.
     pub suspicion: Suspicion,
+    /// Warns of semaphores whose size in the code differs from the stored one.
+    pub sizes: SizeWarnings,
     /// The longest interval between two verifications of a shared hold, where other libraries may shorten the TTL of
     /// the key that carries it.
     pub shared_proof: Option<Duration>,
@@ -63,6 +74,7 @@ impl Info {
     pub fn new(scheme: &'static str, environment: Environment) -> Self {
         Self {
             scheme,
+            address: String::new(),
             families: Family::ALL,
             refusals: &[],
             fenced: false,
@@ -73,6 +85,7 @@ impl Info {
             environment,
             drift: Drift::default(),
             suspicion: Suspicion::new(),
+            sizes: SizeWarnings::default(),
             shared_proof: None,
             max_lease: None,
         }
@@ -189,6 +202,35 @@ impl Info {
                 self.scheme
             ))),
             _ => Ok(()),
+        }
+    }
+
+    /// Returns the scheme and the address, as in `redis cache-1:6379`.
+    pub fn label(&self) -> String {
+        format!("{} {}", self.scheme, self.address).trim_end().to_owned()
+    }
+
+    /// Adds the address to an error that names none of its hosts.
+    pub fn locate(&self, mut error: Error) -> Error {
+        let is_named = |text: &str| self.address.split(',').any(|host| text.contains(host));
+        match &mut error {
+            Error::Unavailable { reason, .. } | Error::Unknown { reason, .. } if !is_named(reason) => {
+                *reason = format!("{}: {reason}", self.address);
+            }
+            Error::Config(why) if self.address.is_empty() || !is_named(why) => {
+                let scheme = format!("{}: ", self.scheme);
+                *why = format!("{}: {}", self.label(), why.strip_prefix(&scheme).unwrap_or(why));
+            }
+            _ => {}
+        }
+        error
+    }
+
+    /// Returns the reason for an error of a call that was not answered within `limit`.
+    pub(crate) fn no_answer(&self, limit: Duration) -> String {
+        match self.address.as_str() {
+            "" => format!("no answer within {limit:?}"),
+            address => format!("no answer from {address} within {limit:?}"),
         }
     }
 

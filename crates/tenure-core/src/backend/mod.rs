@@ -24,6 +24,7 @@ mod finding;
 mod info;
 mod name;
 mod owner;
+mod sizes;
 mod snapshot;
 mod suspicion;
 
@@ -46,6 +47,7 @@ pub use self::finding::{Finding, Level};
 pub use self::info::{Info, Liveness};
 pub use self::name::Name;
 pub use self::owner::Owner;
+pub use self::sizes::SizeWarnings;
 pub use self::snapshot::{Holder, Mode, Query, Snapshot, Waiter};
 pub use self::suspicion::Suspicion;
 

@@ -351,8 +351,8 @@ impl Core {
     }
 
     pub(crate) fn out_of_time(&self, what: impl ToString) -> Error {
-        let scheme = self.backend.info().scheme;
-        Error::unknown(scheme, what, "no answer within the time that the caller gave it")
+        let info = self.backend.info();
+        info.locate(Error::unknown(info.scheme, what, "no answer within the time that the caller gave it"))
     }
 }
 

@@ -160,8 +160,8 @@ impl Core {
         let limit = self.settings.close_timeout;
         let left = self.quiesce(limit).await;
         let flushed = self.backend.close(limit.saturating_sub(began.elapsed())).await;
-        let backend = self.backend.info().scheme;
-        let reason = format!("no answer within {limit:?}; it ends with its lease");
+        let info = self.backend.info();
+        let (backend, reason) = (info.scheme, format!("{}; it ends with its lease", info.no_answer(limit)));
         let each = left.iter().map(|name| Error::unknown(backend, format!("release {name}"), &*reason));
         let all: Vec<Error> = each.chain(flushed.err()).collect();
         if all.is_empty() { Ok(()) } else { Err(Error::Several(all)) }

@@ -43,6 +43,8 @@ pub(crate) struct Hold {
     /// When to log that it has been held for long.
     warn_at: AtomicU64,
     phase: AtomicU8,
+    /// Whether its last renewal failed.
+    failing: AtomicBool,
     share: Mutex<Share>,
     lost: Notify,
 }
@@ -167,6 +169,7 @@ impl Hold {
             keep_until: AtomicU64::new(0),
             warn_at: AtomicU64::new(u64::MAX),
             phase: AtomicU8::new(HELD),
+            failing: AtomicBool::new(false),
             share: Mutex::new(Share {
                 guards: 1,
                 renewing: u32::from(terms.renewed),
@@ -246,8 +249,8 @@ impl Hold {
         if phase == LEFT {
             return None;
         }
-        let share = self.share.lock().unwrap();
-        self.over(self.clock.now(), &share).map(|reason| self.as_lost(reason))
+        let over = self.over(self.clock.now(), &self.share.lock().unwrap());
+        over.map(|reason| self.as_lost(reason))
     }
 
     /// Returns why it is over according to the clock.
@@ -262,7 +265,9 @@ impl Hold {
     }
 
     pub(crate) fn as_lost(&self, reason: LostReason) -> Lost {
-        Lost { backend: self.backend, name: self.claim.name.clone(), hold: self.claim.id, reason }
+        let end = self.until().min(self.share.lock().unwrap().lease_at());
+        let ago = (reason == LostReason::Expired).then(|| self.clock.now().since(end));
+        Lost { backend: self.backend, name: self.claim.name.clone(), hold: self.claim.id, reason, ago }
     }
 
     pub(crate) async fn wait_lost(&self) -> Lost {
@@ -350,7 +355,9 @@ impl Hold {
         if share.guards > 0 {
             return Leave::Inner(share.guards);
         }
-        match self.phase.compare_exchange(HELD, LEFT, SeqCst, SeqCst) {
+        let left = self.phase.compare_exchange(HELD, LEFT, SeqCst, SeqCst);
+        drop(share);
+        match left {
             Ok(_) => Leave::Last,
             Err(phase) => Leave::Lost(self.as_lost(reason(phase).unwrap_or(LostReason::Expired))),
         }
@@ -497,6 +504,11 @@ impl Hold {
         if self.renewing(&self.share.lock().unwrap()) {
             self.renew_at.store(next.as_nanos(), SeqCst);
         }
+    }
+
+    /// Records whether its renewals fail. Returns whether that is new.
+    pub(crate) fn set_failing(&self, failing: bool) -> bool {
+        self.failing.swap(failing, SeqCst) != failing
     }
 
     /// Records that it is put into a mailbox. If it is not collected within `patience`, it goes to the next waiter.

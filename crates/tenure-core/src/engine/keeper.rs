@@ -367,7 +367,8 @@ impl Core {
     }
 
     pub(crate) fn unanswered(&self, what: impl ToString, limit: Duration) -> Error {
-        Error::unknown(self.backend.info().scheme, what, format!("no answer within {limit:?}"))
+        let info = self.backend.info();
+        Error::unknown(info.scheme, what, info.no_answer(limit))
     }
 
     /// Marks a hold lost and releases it.
@@ -442,10 +443,16 @@ impl Renewals {
             let error = error.as_deref().unwrap_or("not enough of the store answered");
             core.telemetry.renew_span(batch.len(), took).in_scope(|| {
                 for (Proof { hold, claim, .. }, kept) in batch.iter().zip(kept) {
+                    let changed = match kept {
+                        Kept::Lost(_) => false,
+                        Kept::Proved | Kept::Renewed => hold.set_failing(false) && hold.is_held(),
+                        Kept::Again => hold.set_failing(true),
+                    };
                     match kept {
+                        Kept::Proved | Kept::Renewed if changed => core.telemetry.renewed_again(hold),
                         Kept::Proved | Kept::Lost(_) => {}
                         Kept::Renewed => core.telemetry.renewed(hold),
-                        Kept::Again => core.telemetry.renewal_failed(claim, error),
+                        Kept::Again => core.telemetry.renewal_failed(claim, error, changed),
                     }
                 }
             });

@@ -127,7 +127,9 @@ impl Ledger {
         let Some(after) = after else { return CountReply { applied: false, ..old } };
         let mut born = old.born;
         match of {
-            Counter::Size => self.size = after.map(|n| u32::try_from(n.max(0)).unwrap_or(u32::MAX)),
+            Counter::Size => {
+                (self.size, self.idle) = (after.map(|n| u32::try_from(n.max(0)).unwrap_or(u32::MAX)), None);
+            }
             _ => {
                 if old.before.is_none() {
                     born = now.wall.max(self.fence + 1);

@@ -73,6 +73,10 @@ pub struct Ledger {
     /// Size of a semaphore.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
+    /// When the size is forgotten unless somebody uses the semaphore: only if it came with a claim, which the next claim
+    /// brings again. One that was set explicitly stays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<Expiry>,
     /// Number of a latch or counting semaphore.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<Count>,
@@ -262,6 +266,23 @@ pub fn too_many(name: &Name, n: u32, size: u64) -> Error {
     ))
 }
 
+/// The error for a name that is in use as another kind.
+///
+/// ```
+/// # use tenure_core::{Name, backend::Family, ledger::in_use};
+/// let error = in_use(&Name::new("db")?, Family::Permit, Family::Lock);
+/// assert!(error.to_string().starts_with("db is in use as a "));
+/// # Ok::<(), tenure_core::Error>(())
+/// ```
+pub fn in_use(name: &Name, used: Family, wanted: Family) -> Error {
+    let is = |family| if family == Family::Leader { format!("an {family}") } else { format!("a {family}") };
+    Error::Config(format!(
+        "{name} is in use as {} and cannot be {} too: use another name",
+        is(used),
+        is(wanted)
+    ))
+}
+
 impl Ledger {
     /// Creates an empty ledger whose fences start above `floor`.
     pub fn above(floor: u64) -> Self {
@@ -308,6 +329,15 @@ impl Ledger {
             alive
         });
         dirty |= self.prune_ops(now);
+        if self.holders.is_empty()
+            && self.waiters.is_empty()
+            && let Some(idle) = &mut self.idle
+        {
+            dirty |= idle.adopt(now, IDLE);
+            if idle.is_over(now) {
+                (self.size, self.idle, dirty) = (None, None, true);
+            }
+        }
         self.effects.dirty |= dirty | gone;
         self.effects.holder |= leader;
         if gone {
@@ -347,7 +377,7 @@ impl Ledger {
                 return Err(too_many(&claim.name, n, self.size.unwrap_or(limit).into()));
             }
             if self.size.is_none() {
-                self.size = Some(limit);
+                (self.size, self.idle) = (Some(limit), Some(Expiry::new(now, IDLE)));
                 self.effects.dirty = true;
             }
         }
@@ -390,6 +420,7 @@ impl Ledger {
             note: claim.note.clone(),
             process: process.clone(),
         });
+        self.stay(now);
         self.effects.dirty = true;
         self.effects.holder |= claim.kind == Kind::Leader;
         // A reader that leaves the queue unblocks nobody: the waiters behind it were not blocked by it.
@@ -472,8 +503,16 @@ impl Ledger {
         } else {
             return Released::Gone;
         }
+        self.stay(now);
         self.effects.dirty = true;
         Released::Freed
+    }
+
+    /// Counts the time without use from now on.
+    fn stay(&mut self, now: Now) {
+        if let Some(idle) = &mut self.idle {
+            idle.extend(now, IDLE);
+        }
     }
 
     /// Removes the waiters and watchers of dead clients.
@@ -572,12 +611,15 @@ impl Ledger {
         let mutex = |f: Family| matches!(f, Family::Lock | Family::Fair | Family::Leader);
         match self.family() {
             Some(used) if used != wanted && !(mutex(used) && mutex(wanted)) => {
-                Err(Error::Config(format!("{name} is in use as a {used} and cannot be a {wanted} too")))
+                Err(in_use(name, used, wanted))
             }
             _ => Ok(()),
         }
     }
 }
+
+/// How long the size of a semaphore that nobody uses is remembered.
+const IDLE: Duration = Duration::from_secs(86_400);
 
 /// How long a watcher in another process is remembered without a refresh.
 const WATCHER: Duration = Duration::from_secs(10);

@@ -128,8 +128,13 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
         }
         let store = self.turn().await;
         let (sent, suspicions) = (info.clock().now(), info.suspicion.times());
-        let outcome =
-            store.update(&claim.name, |ledger, now| ledger.attempt(claim, &self.process, now)).await??;
+        let (outcome, size) = store
+            .update(&claim.name, |ledger, now| (ledger.attempt(claim, &self.process, now), ledger.size))
+            .await?;
+        let outcome = outcome.map_err(|refusal| info.locate(refusal))?;
+        if let Some(size) = size {
+            info.sizes.check(info.scheme, claim, size.into());
+        }
         if claim.wait.is_some() {
             let mut placed = self.placed.lock().unwrap();
             match outcome {
@@ -184,7 +189,8 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
     }
 
     async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply> {
-        self.turn().await.update(name, |ledger, now| ledger.count(name, counter, op, id, now)).await?
+        let counted = self.turn().await.update(name, |ledger, now| ledger.count(name, counter, op, id, now));
+        counted.await?.map_err(|refusal| self.store.info().locate(refusal))
     }
 
     fn admin(&self) -> Option<&dyn Admin> {

@@ -79,6 +79,34 @@ fn a_late_release_of_an_old_hold_leaves_the_new_one() {
 }
 
 #[test]
+fn the_size_of_an_idle_semaphore_ends() {
+    const DAY: u64 = 86_400_000;
+    let permit = |limit| Kind::Permit { n: 1, limit };
+    let mut ledger = Ledger::default();
+    ledger.tries(1, permit(2), at(0));
+    ledger.release(&claim(1, permit(2)), 0, at(1));
+    assert!(ledger.clone().snapshot(&name(), at(DAY)).is_some());
+    assert!(ledger.clone().snapshot(&name(), at(DAY + 1)).is_none(), "nobody used it for a day");
+    // Whoever uses it in time finds it, and the day begins again.
+    ledger.tries(2, permit(9), at(DAY));
+    assert_eq!(ledger.size, Some(2));
+    ledger.renew(&[Claim { lease: Duration::from_secs(200_000), ..claim(2, permit(9)) }], at(DAY + 1));
+    ledger.prune(at(2 * DAY + 10));
+    assert_eq!(ledger.size, Some(2), "it is held");
+    ledger.release(&claim(2, permit(9)), 0, at(2 * DAY + 10));
+    ledger.prune(at(3 * DAY));
+    assert_eq!(ledger.size, Some(2), "the day begins with the release");
+    ledger.tries(3, permit(9), at(3 * DAY + 10));
+    assert_eq!(ledger.size, Some(9), "the limit of the next claim applies");
+    // What was set explicitly stays.
+    ledger.release(&claim(3, permit(9)), 0, at(3 * DAY + 11));
+    let id = OpId { client: client(1), n: 1, settled: 1 };
+    ledger.count(&name(), Counter::Size, CountOp::Set(4), id, at(3 * DAY + 12)).unwrap();
+    ledger.prune(at(9 * DAY));
+    assert_eq!(ledger.size, Some(4));
+}
+
+#[test]
 fn a_reentry_writes_its_count_only_where_it_is_held() {
     let mut ledger = Ledger::default();
     let twice = Claim { holds: 2, ..claim(1, Kind::Lock) };

@@ -119,3 +119,69 @@ async fn a_renewal_that_fails_is_said_with_its_reason_and_tried_again() {
     assert!(guard.is_held());
     guard.release().await.unwrap();
 }
+
+/// A store that is down for a lease makes many renewals fail, and one line of the log.
+#[tokio::test]
+async fn an_outage_is_one_warning_its_end_one_line_and_a_loss_one_more() {
+    const NAME: &str = "one line each";
+    listen();
+    let clock = Clock::manual();
+    let store = Puppet::new(&clock);
+    let client = store.client(|_| ());
+    let guard = client.lock(NAME).acquire().await.unwrap();
+    let failed = Arc::new(AtomicUsize::new(0));
+    let fail = || {
+        let failed = failed.clone();
+        store.tell(move |call| match call {
+            PuppetCall::Renew(_) => {
+                failed.fetch_add(1, SeqCst);
+                Act::Fail
+            }
+            _ => Act::Pass,
+        });
+    };
+    let count = |level: &str, what: &str| {
+        events(NAME).iter().filter(|told| told.level == level && told.what.contains(what)).count()
+    };
+    for outage in 1..=2 {
+        failed.store(0, SeqCst);
+        fail();
+        clock.advance(Duration::from_secs(11));
+        until("several renewals failed", || async {
+            clock.advance(Duration::from_millis(100));
+            failed.load(SeqCst) > 4
+        })
+        .await;
+        until("the others are told, too", || async { count("DEBUG", "renewal failed again") >= 3 * outage })
+            .await;
+        assert_eq!(count("WARN", "renewal failed"), outage, "{:?}", events(NAME));
+        store.tell(|_| Act::Pass);
+        clock.advance(Duration::from_secs(2));
+        until("it works again", || async { count("INFO", "renewed again") == outage }).await;
+    }
+    assert!(guard.is_held());
+    fail();
+    clock.advance(Duration::from_secs(31));
+    until("it is lost", || async { count("WARN", "lost") == 1 }).await;
+    assert_eq!(count("WARN", ""), 2 + count("WARN", "renewal failed") - 1, "{:?}", events(NAME));
+    let lost = guard.release().await.unwrap_err().to_string();
+    assert!(lost.starts_with("memory: one line each is no longer held: its lease ended "), "{lost}");
+    assert!(lost.ends_with(" ms ago") || lost.ends_with(" s ago"), "{lost}");
+}
+
+#[tokio::test]
+async fn a_size_that_differs_is_warned_of_once_per_client() {
+    const WARNING: &str = "stored with another size";
+    listen();
+    let store = Arc::new(Memory::new());
+    let (a, b) = (Client::with(store.clone(), Settings::default()), Client::with(store, Settings::default()));
+    drop(a.semaphore("sized", 2).acquire().await.unwrap());
+    assert!(!said("sized", WARNING));
+    for client in [&a, &a, &b, &b] {
+        let guard = client.semaphore("sized", 5).acquire().await.unwrap();
+        guard.release().await.unwrap();
+    }
+    let told: Vec<_> = events("sized").into_iter().filter(|told| told.what.contains(WARNING)).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!((&*told[0].level, &*told[0].fields["limit"], &*told[0].fields["size"]), ("WARN", "5", "2"));
+}

@@ -10,6 +10,7 @@ use tenure_core::backend::{Reason, random};
 use tokio::task::JoinSet;
 
 use super::Transport;
+use super::advice::refused;
 use super::connections::Connections;
 use super::discovery::{Discovery, SingleFlight};
 use super::failure::{ErrorClass, Failure, announced_address, classify};
@@ -297,7 +298,7 @@ async fn query_node(
     if let Value::Error(reply) = &slots {
         return Err(match classify(reply, &at) {
             ErrorClass::NotExecuted(_) => failed(reply.message.as_str().into()),
-            _ => Failure::Refused(reply.clone()),
+            _ => refused(&at, reply),
         });
     }
     let slot_map = SlotMap::read(&slots, &at).ok_or_else(|| failed("the node reports no slots".into()))?;

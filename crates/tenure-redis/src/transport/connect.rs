@@ -20,6 +20,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
+use super::advice::{MAYBE_TLS, refused, timeout_advice, tls_advice};
 use super::failure::{ErrorClass, ErrorReply, Failure, classify};
 use super::wire::{Framed, Stream, Value, write_command};
 use crate::credentials::{LoginError, Logins};
@@ -27,6 +28,9 @@ use crate::{Address, Options, Sentinels, Tls, Topology};
 
 /// How long an address is tried before the next one is started as well.
 const HEAD_START: Duration = Duration::from_millis(250);
+
+/// The code of errors of the TLS handshake.
+const TLS: &str = "TLS";
 
 /// The user and the password of one connect.
 type Login = Option<(Option<String>, String)>;
@@ -43,6 +47,8 @@ pub(crate) struct Connector {
     asks_role: bool,
     /// Whether any connect has succeeded.
     worked: Arc<AtomicBool>,
+    /// Whether the last one that was started is in its TLS handshake.
+    in_tls: Arc<AtomicBool>,
 }
 
 impl fmt::Debug for Connector {
@@ -74,6 +80,7 @@ impl Connector {
             name: options.client_name.clone(),
             asks_role: matches!(options.topology, Topology::Sentinel(_)),
             worked: Arc::default(),
+            in_tls: Arc::default(),
         })
     }
 
@@ -99,9 +106,7 @@ impl Connector {
     ) -> Result<(Framed, ServerInfo), Failure> {
         let connected = match tokio::time::timeout(limit, self.try_all(to, limit)).await {
             Ok(connected) => connected,
-            Err(_) => Err(Failure::not_executed(
-                Reason::timed_out(format!("no connection within {limit:?}")).at(to),
-            )),
+            Err(_) => Err(self.timed_out(to)),
         };
         match connected {
             Ok(connected) => {
@@ -110,16 +115,24 @@ impl Connector {
             }
             // The login worked before, so it is probably being changed, on the server or here: not a permanent error.
             Err(Failure::Refused(reply)) if self.worked.load(Relaxed) => {
-                Err(Failure::not_executed(format!("{to}: {}", reply.message)))
+                Err(Failure::not_executed(reply.message))
             }
             Err(failure) => Err(failure),
         }
     }
 
+    /// The failure of a connect that takes too long.
+    pub(crate) fn timed_out(&self, to: &Address) -> Failure {
+        let advice = timeout_advice(self.in_tls.load(Relaxed));
+        Failure::NotExecuted(Reason::timed_out(format!("no connection in time{advice}")).at(to))
+    }
+
     /// The first to answer of all addresses that the name resolves to.
     async fn try_all(&self, to: &Address, limit: Duration) -> Result<(Framed, ServerInfo), Failure> {
         let login = self.logins.current().await.map_err(|error| match error {
-            LoginError::Permanent(why) => Failure::Refused(ErrorReply::new(&format!("LOGIN {to}: {why}"))),
+            LoginError::Permanent(why) => {
+                Failure::Refused(ErrorReply { code: "LOGIN".to_owned(), message: format!("{to}: {why}") })
+            }
             LoginError::Temporary(why) => Failure::not_executed(format!("{to}: no login: {why}")),
         })?;
         let (host, port) = match to {
@@ -147,9 +160,12 @@ impl Connector {
     async fn open(&self, to: &Address, host: &str, at: SocketAddr) -> Result<Stream, Failure> {
         let stream = open_tcp(at).await.map_err(|e| self.io_failure(to, e))?;
         let Some(tls) = &self.tls else { return Ok(Stream::Tcp(stream)) };
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|e| Failure::Refused(ErrorReply::new(&format!("TLS {to}: {e}"))))?;
+        let name = ServerName::try_from(host.to_owned()).map_err(|e| {
+            Failure::Refused(ErrorReply { code: TLS.to_owned(), message: format!("{to}: {e}") })
+        })?;
+        self.in_tls.store(true, Relaxed);
         let encrypted = tls.connect(name, stream).await;
+        self.in_tls.store(false, Relaxed);
         encrypted.map(|stream| Stream::Tls(Box::new(stream))).map_err(|e| self.io_failure(to, e))
     }
 
@@ -160,6 +176,7 @@ impl Connector {
         to: &Address,
         login: &Login,
     ) -> Result<(Framed, ServerInfo), Failure> {
+        let is_plain = matches!(stream, Stream::Tcp(_));
         let mut framed = Framed::new(stream);
         let mut out = Vec::new();
         let mut asked: Vec<&str> = Vec::new();
@@ -183,8 +200,14 @@ impl Connector {
         ask("info", &[b"INFO", b"server"]);
         let mut info = ServerInfo::default();
         framed.write(&out).await.map_err(|e| self.io_failure(to, e))?;
-        for what in asked {
-            let reply = framed.read().await.map_err(|e| self.io_failure(to, e))?;
+        for (n, what) in asked.into_iter().enumerate() {
+            let reply = framed.read().await.map_err(|e| match is_plain && n == 0 {
+                true => Failure::not_executed(Reason {
+                    text: format!("{to}: {e} {MAYBE_TLS}"),
+                    cause: Some(e.into()),
+                }),
+                false => self.io_failure(to, e),
+            })?;
             match (what, &reply) {
                 (_, Value::Error(reply)) => {
                     let class = classify(reply, to);
@@ -195,7 +218,7 @@ impl Connector {
                     if matches!(what, "auth" | "select" | "role")
                         || matches!(reply.code.as_str(), "NOAUTH" | "DENIED")
                     {
-                        return Err(Failure::Refused(reply.clone()));
+                        return Err(refused(to, reply));
                     }
                 }
                 ("role", value) => {
@@ -219,20 +242,15 @@ impl Connector {
         Ok((framed, info))
     }
 
-    /// Maps an I/O error. Certificates and names that one side rejects are permanent errors, unless they were accepted
-    /// before; a client certificate may be rejected only after the handshake. Anything else may be a server that is
+    /// Maps an I/O error. Some TLS errors are permanent, unless TLS worked before. Anything else may be a server that is
     /// starting or stopping.
     fn io_failure(&self, to: &Address, e: io::Error) -> Failure {
-        use rustls::Error::*;
-        let tls = e.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>());
-        let permanent = matches!(
-            tls,
-            Some(InvalidCertificate(_) | NoCertificatesPresented | UnsupportedNameType | AlertReceived(_))
-        );
-        if permanent && !self.worked.load(Relaxed) {
-            return Failure::Refused(ErrorReply::new(&format!("TLS {to}: {e}")));
+        let Some(advice) = tls_advice(&e) else { return Failure::NotExecuted(Reason::from(e).at(to)) };
+        let message = format!("{to}: {advice} ({e})");
+        if self.worked.load(Relaxed) {
+            return Failure::NotExecuted(Reason { text: message, cause: Some(e.into()) });
         }
-        Failure::NotExecuted(Reason::from(e).at(to))
+        Failure::Refused(ErrorReply { code: TLS.to_owned(), message })
     }
 }
 

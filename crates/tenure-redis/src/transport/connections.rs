@@ -310,7 +310,10 @@ impl ConnectionManager {
         };
         match connections.until(deadline, opened).await {
             Some(opened) => opened,
-            None => Err(Failure::NotExecuted(Reason::timed_out("no connection in time").at(&self.to))),
+            None => Err(match connections.transport() {
+                Some(transport) => transport.connector.timed_out(&self.to),
+                None => Failure::NotExecuted(Reason::timed_out("no connection in time").at(&self.to)),
+            }),
         }
     }
 

@@ -238,7 +238,7 @@ pub async fn deployment(options: &Options) -> Result<(Address, Deployment)> {
     });
     match first_in_order(asked.collect()).await {
         Ok((at, Ok(deployment))) => Ok((at.clone(), deployment)),
-        Ok((at, Err(reply))) => Err(Error::Config(format!("{SCHEME}: {at}: {}", reply.message))),
+        Ok((_, Err(reply))) => Err(Error::Config(format!("{SCHEME}: cannot connect: {}", reply.message))),
         Err(failures) => Err(unavailable(Reason::all(failures.into_iter().map(Reason::from)))),
     }
 }
@@ -267,9 +267,9 @@ async fn ask<'a>(by: &Connector, at: &'a Address, limit: Duration) -> Result<Dep
         framed.round_trip(&out, 1).await.map_err(|e| Failure::NotExecuted(Reason::from(e).at(at)))?;
     let answer = match replies[..] {
         [Value::Array(_)] => Ok(Deployment::Cluster),
-        _ => Err(ErrorReply::new(
-            "this user may not run INFO, which tells the kind of deployment: specify it in the address",
-        )),
+        _ => Err(ErrorReply::new(&format!(
+            "{at}: this user may not run INFO, which tells the kind of deployment: specify it in the address"
+        ))),
     };
     Ok((at, answer))
 }

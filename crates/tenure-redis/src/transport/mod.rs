@@ -4,6 +4,7 @@
 //! calling runtime's own `connection` to that node; a lone call writes and reads it by itself. Subscriptions share one
 //! `subscriber` connection per runtime and node.
 
+mod advice;
 mod attempts;
 mod batch;
 mod calls;
@@ -143,7 +144,7 @@ impl Transport {
         match self.command(To::Key(b""), &[b"PING"]).await {
             // `NOPERM` too proves that the server is reachable.
             Err(Failure::Refused(reply)) if reply.code != "NOPERM" => {
-                Err(tenure_core::Error::Config(reply.message))
+                Err(tenure_core::Error::Config(format!("{SCHEME}: cannot connect: {}", reply.message)))
             }
             Ok(_) | Err(Failure::Refused(_)) => self.probe_sharded_pubsub().await.map_err(unavailable),
             Err(failure) => Err(unavailable(failure)),

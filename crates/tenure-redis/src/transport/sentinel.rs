@@ -10,6 +10,7 @@ use tenure_core::backend::Reason;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
+use super::advice::refused;
 use super::connect::Connector;
 use super::connections::Connections;
 use super::discovery::{Discovery, SingleFlight};
@@ -186,7 +187,7 @@ async fn query_one(by: Connector, at: Address, name: String, limit: Duration) ->
         Err(_) => return Err(failed(Reason::timed_out("no answer in time"))),
     };
     if let Value::Error(reply) = reply {
-        return Err(Failure::Refused(reply));
+        return Err(refused(&at, &reply));
     }
     let words = reply.array().unwrap_or_default();
     let host = words.first().and_then(Value::text);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use tenure_core::backend::Attempt;
+use tenure_core::ledger::in_use;
 use tenure_core::{Claim, Fence, HoldId, Kind};
 
 use crate::error::{RequestError, RequestResult};
@@ -159,6 +160,11 @@ impl Store {
             let (queue, at) =
                 self.join_queue(attempt, session, record, &folder, marker(&claim.kind), claim).await?;
             queue.check_family(&claim.name, claim.kind.family()).map_err(RequestError::Config)?;
+            if queue.has_ledger
+                && let Some(used) = self.read_ledger(session, &record.path).await?.and_then(|l| l.family())
+            {
+                return Err(RequestError::Config(in_use(&claim.name, used, claim.kind.family())));
+            }
             match queue.blocker(at, &claim.kind) {
                 None => {
                     let Some(node) = &attempt.node else { continue };

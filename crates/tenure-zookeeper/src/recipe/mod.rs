@@ -18,6 +18,7 @@ pub(crate) mod watch;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, Weak};
 
+use tenure_core::backend::SizeWarnings;
 use tenure_core::{Clock, Drift, Process, Suspicion};
 use tokio::sync::Notify;
 
@@ -36,6 +37,7 @@ pub(crate) struct Store {
     pub(crate) records: ClaimRecords,
     pub(crate) subscribers: Arc<Subscribers>,
     pub(crate) suspicion: Suspicion,
+    pub(crate) sizes: SizeWarnings,
     pub(crate) process: Arc<Process>,
     /// New holds whose nodes are not watched yet.
     pub(crate) unwatched: Mutex<Vec<Weak<ClaimRecord>>>,
@@ -59,6 +61,7 @@ impl Store {
             records: ClaimRecords::default(),
             subscribers,
             suspicion,
+            sizes: SizeWarnings::default(),
             process: Process::current().clone(),
             unwatched: Mutex::default(),
             unwatched_added: Arc::new(Notify::new()),

@@ -7,7 +7,7 @@ use futures_util::future::{join, join_all, join3, join4};
 use tenure_core::ledger::{Ledger, too_many};
 use tenure_core::{Claim, Fence, HoldId, Kind};
 
-use crate::error::{RequestError, RequestResult};
+use crate::error::{RequestError, RequestResult, SCHEME};
 use crate::recipe::Store;
 use crate::recipe::attempt::{MAX_TRIES, Outcome, queue_changed_too_often};
 use crate::recipe::claim_record::{AttemptState, ClaimRecord, QueueNode};
@@ -59,6 +59,7 @@ impl Permits<'_> {
                 (size, wanted) = count_permits().await?;
             }
             self.check_fits(size)?;
+            store.sizes.check(SCHEME, claim, size);
             if wanted > size {
                 return Ok(Outcome::Busy { behind: None });
             }

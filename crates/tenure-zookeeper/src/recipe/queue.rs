@@ -5,22 +5,31 @@
 
 use std::cmp::Ordering;
 
-use tenure_core::ledger::admits;
-use tenure_core::{ClientId, Error, Family, HoldId, Kind, Name, Result};
+use tenure_core::ledger::{admits, in_use};
+use tenure_core::{ClientId, Family, HoldId, Kind, Name, Result};
 
 use crate::recipe::node::{Child, Marker};
+use crate::recipe::path::COUNTERS;
 
 /// The children of a recipe, in order.
 #[derive(Debug)]
 pub(crate) struct Queue {
     pub(crate) children: Vec<Child>,
+    /// Whether there is a ledger beside them: the name may be a semaphore, a latch or a count.
+    pub(crate) has_ledger: bool,
 }
 
 impl Queue {
     pub(crate) fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
-        let mut children: Vec<Child> = names.into_iter().filter_map(Child::parse).collect();
+        let mut has_ledger = false;
+        let parse = |name: S| {
+            let name = name.into();
+            has_ledger |= name == COUNTERS;
+            Child::parse(name)
+        };
+        let mut children: Vec<Child> = names.into_iter().filter_map(parse).collect();
         children.sort_by(order);
-        Self { children }
+        Self { children, has_ledger }
     }
 
     /// The position of the child with this name.
@@ -68,9 +77,7 @@ impl Queue {
         let wanted = merge_fair(family);
         match self.children.iter().map(Child::family).find(|f| merge_fair(*f) != wanted) {
             None => Ok(()),
-            Some(used) => {
-                Err(Error::Config(format!("{name} is in use as a {used} and cannot be a {family} too")))
-            }
+            Some(used) => Err(in_use(name, used, family)),
         }
     }
 }

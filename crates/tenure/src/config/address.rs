@@ -6,7 +6,7 @@ use std::fmt;
 
 use tenure_core::{Error, Result};
 
-use crate::config::keys::{self, KEYS, Key, Scope};
+use crate::config::keys::{self, KEYS, Key, Scope, StoreType};
 use crate::config::raw::{Origin, RawConfig};
 use crate::config::suggest::did_you_mean;
 
@@ -66,9 +66,32 @@ const SCHEMES: &[&str] = &[
 #[doc(hidden)]
 pub const WITHHELD: &str = "withheld:";
 
+/// Reads an address, which comes from `origin`, with everything that is wrong in it.
+pub(crate) fn read(address: &str, origin: &Origin) -> RawConfig {
+    match Parser::new(address, origin) {
+        Ok(parser) => parser.read(),
+        Err(error) => RawConfig::failed(error),
+    }
+}
+
 /// Parses an address, which comes from `origin`.
 pub(crate) fn parse(address: &str, origin: &Origin) -> Result<RawConfig> {
-    Parser::new(address, origin)?.parse()
+    read(address, origin).strict()
+}
+
+/// The type of store that an address names.
+pub(crate) fn store_type(address: &str) -> Option<StoreType> {
+    StoreType::named(type_name(address.split_once(':')?.0))
+}
+
+/// The type that a scheme stands for.
+fn type_name(scheme: &str) -> &str {
+    match scheme.split_once('+').unwrap_or((scheme, "")) {
+        ("redis" | "rediss", "sentinel") => "redis-sentinel",
+        ("redis" | "rediss", "cluster") => "redis-cluster",
+        ("rediss", _) => "redis",
+        (base, _) => base,
+    }
 }
 
 /// The parts of an address, and the keys parsed so far.
@@ -114,15 +137,22 @@ impl<'a> Parser<'a> {
         self.raw.set(key, value, &self.origin)
     }
 
-    /// Parses all keys of the address.
-    fn parse(mut self) -> Result<RawConfig> {
+    /// Reads all keys of the address.
+    fn read(mut self) -> RawConfig {
+        if let Err(error) = self.parse_location() {
+            self.raw.keep_unread(Key::named("nodes").expect("a key of the table"), error);
+        }
+        for option in self.query.split('&').filter(|o| !o.is_empty()) {
+            let outcome = self.parse_option(option);
+            self.raw.keep_error(outcome);
+        }
+        self.raw.with_address()
+    }
+
+    /// The part before the `?`.
+    fn parse_location(&mut self) -> Result<()> {
         let (base, deployment) = self.scheme.split_once('+').unwrap_or((self.scheme, ""));
-        let kind = match (base, deployment) {
-            ("redis" | "rediss", "sentinel") => "redis-sentinel",
-            ("redis" | "rediss", "cluster") => "redis-cluster",
-            ("rediss", _) => "redis",
-            (base, _) => base,
-        };
+        let kind = type_name(self.scheme);
         self.set("type", kind)?;
         if base == "rediss" || deployment == "tls" {
             self.set("tls", "true")?;
@@ -140,8 +170,7 @@ impl<'a> Parser<'a> {
             ("redlock", _) if local.contains("://") => self.set("nodes", local)?,
             _ => self.parse_servers(kind)?,
         }
-        self.parse_options()?;
-        Ok(self.raw.with_address())
+        Ok(())
     }
 
     /// `//[user:password@]host[:port],…[/path]`
@@ -199,28 +228,26 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn parse_options(&mut self) -> Result<()> {
-        let query = self.query;
-        for option in query.split('&').filter(|o| !o.is_empty()) {
-            // If a password contains an unescaped `?`, its end looks like an option.
-            let quoted =
-                |text: &str| if option.contains('@') { "here".to_owned() } else { format!("{text:?}") };
-            let Some((name, value)) = option.split_once('=') else {
-                return Err(self.error(format!("option {} has no value", quoted(option))));
-            };
-            let known = || KEYS.iter().filter(|k| k.scope != Scope::Location);
-            let Some(key) = known().find(|k| k.name == name) else {
-                let hint = keys::did_you_mean(name, known().map(|k| k.name));
-                return Err(self.error(format!("unknown option {}{hint}", quoted(name))));
-            };
-            match key.name {
-                "prefix" | "client_name" | "sentinel_user" | "sentinel_password" => {
-                    self.set_decoded(key.name, value)?;
-                }
-                name => self.set(name, value)?,
+    fn parse_option(&mut self, option: &str) -> Result<()> {
+        // If a password contains an unescaped `?`, its end looks like an option.
+        let quoted =
+            |text: &str| if self.query.contains('@') { "here".to_owned() } else { format!("{text:?}") };
+        let Some((name, value)) = option.split_once('=') else {
+            return Err(self.error(format!("option {} has no value", quoted(option))));
+        };
+        let is_option = |key: &&Key| key.scope != Scope::Location;
+        let Some(key) = KEYS.iter().filter(is_option).find(|k| k.name == name) else {
+            let store = StoreType::named(type_name(self.scheme));
+            let known = Key::of(store).filter(is_option).map(|key| key.name);
+            let hint = keys::did_you_mean(name, known);
+            return Err(self.error(format!("unknown option {}{hint}", quoted(name))));
+        };
+        match key.name {
+            "prefix" | "client_name" | "sentinel_user" | "sentinel_password" => {
+                self.set_decoded(key.name, value)
             }
+            name => self.set(name, value),
         }
-        Ok(())
     }
 
     fn set_decoded(&mut self, key: &'static str, text: &str) -> Result<()> {

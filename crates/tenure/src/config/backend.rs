@@ -40,11 +40,12 @@ pub(crate) struct ClientConfig {
 
 impl RawConfig {
     /// Validates all keys; `settings` are the defaults of the client.
-    pub(crate) fn validate(mut self, settings: Settings) -> Result<ClientConfig> {
-        let (kind, setting) = self.take_store_type()?;
-        let settings = self.take_client_settings(settings)?;
-        let backend = self.take_backend_config(kind, &setting)?;
-        debug_assert_eq!(self.iter().map(|s| s.key.name).next(), None, "each supported key is read");
+    pub(crate) fn validate(self, settings: Settings) -> Result<ClientConfig> {
+        let mut raw = self.strict()?;
+        let (kind, setting) = raw.take_store_type()?;
+        let settings = raw.take_client_settings(settings)?;
+        let backend = raw.take_backend_config(kind, &setting)?;
+        debug_assert_eq!(raw.iter().map(|s| s.key.name).next(), None, "each supported key is read");
         Ok(ClientConfig { backend, settings })
     }
 
@@ -97,6 +98,18 @@ impl ClientConfig {
         let backend = self.open().await?;
         backend.info().require_durability(settings.durability)?;
         Ok(Client::with(backend, settings))
+    }
+
+    /// Connects also to a quorum of which too few nodes answer.
+    pub(crate) async fn connect_to_any(self) -> Result<Client> {
+        match self.backend {
+            #[cfg(feature = "redis")]
+            BackendConfig::Redlock(nodes) => {
+                let quorum = nodes.assemble()?.0;
+                Ok(Client::with(Arc::new(quorum), self.settings))
+            }
+            _ => self.connect().await,
+        }
     }
 
     pub(crate) async fn open(self) -> Result<Arc<dyn Backend>> {

@@ -3,10 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use tenure_core::Result;
-
 use crate::config::address;
-use crate::config::keys::{self, KEYS, Key};
+use crate::config::keys::{self, Key, StoreType};
 use crate::config::raw::{Origin, RawConfig, variable_name};
 
 const CONFIG_FILE: &str = "TENURE_CONFIG";
@@ -19,38 +17,48 @@ pub(super) fn file() -> Option<PathBuf> {
     std::env::var_os(CONFIG_FILE).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-pub(super) fn read(variables: impl Iterator<Item = (OsString, OsString)>) -> Result<RawConfig> {
+pub(super) fn read(variables: impl Iterator<Item = (OsString, OsString)>) -> RawConfig {
+    let ours = |(name, value): (OsString, OsString)| {
+        let name = name.into_string().ok()?;
+        let short = name.strip_prefix("TENURE_")?;
+        let others = name == CONFIG_FILE || SET_BY_RUN.contains(&short) || is_kubernetes_service(short);
+        (!others && !value.is_empty()).then_some((name, value))
+    };
+    let variables: Vec<(String, OsString)> = variables.filter_map(ours).collect();
+    let text_of = |key: &str| {
+        let name = variable_name(key);
+        variables.iter().find(|(other, _)| *other == name).and_then(|(_, value)| value.to_str())
+    };
+    let store = text_of("type").and_then(StoreType::named);
+    let store = store.or_else(|| text_of(keys::URL).and_then(address::store_type));
     let (mut raw, mut url) = (RawConfig::default(), None);
-    for (name, value) in variables {
-        let Some(name) = name.to_str() else { continue };
-        let Some(short) = name.strip_prefix("TENURE_") else { continue };
-        if value.is_empty()
-            || name == CONFIG_FILE
-            || SET_BY_RUN.contains(&short)
-            || is_kubernetes_service(short)
-        {
-            continue;
-        }
-        let origin = Origin::Variable(name.to_owned());
-        let key = short.to_ascii_lowercase();
-        let text = value.into_string().map_err(|_| origin.error(&key, "is not UTF-8"))?;
-        if name == variable_name(keys::URL) {
-            url = Some(address::parse(&text, &origin)?);
-            continue;
-        }
-        match Key::named(&key) {
-            // Variable names are case-sensitive on Unix: `TENURE_Lease` is another variable.
-            Some(key) if name == variable_name(key.name) => raw.set(key, text, &origin)?,
-            _ => {
-                let known = KEYS.iter().map(|key| key.name).chain([keys::URL, "config"]);
+    for (name, value) in &variables {
+        let origin = Origin::Variable(name.clone());
+        let short = name["TENURE_".len()..].to_ascii_lowercase();
+        // Variable names are case-sensitive on Unix: `TENURE_Lease` is another variable.
+        let key = Key::named(&short).filter(|key| *name == variable_name(key.name));
+        let is_url = *name == variable_name(keys::URL);
+        match (value.to_str(), key) {
+            (Some(text), _) if is_url => url = Some(address::read(text, &origin)),
+            (None, None) if is_url => url = Some(RawConfig::failed(origin.error(keys::URL, "is not UTF-8"))),
+            (Some(text), Some(key)) => {
+                let outcome = raw.set(key, text, &origin);
+                raw.keep_error(outcome);
+            }
+            (None, Some(key)) => raw.keep_unread(key, origin.error(key.name, "is not UTF-8")),
+            // Not an error: it may be meant for another program, or another version of this one.
+            (_, None) => {
+                let known = Key::of(store).map(|key| key.name).chain([keys::URL, "config"]);
                 let hint =
-                    keys::suggest(&key, known).map(|key| format!("; did you mean {}?", variable_name(key)));
-                return Err(origin.error(&key, format!("unknown variable{}", hint.unwrap_or_default())));
+                    keys::suggest(&short, known).map(|key| format!("; did you mean {}?", variable_name(key)));
+                raw.warn(format!("{name}: unknown variable, ignored{}", hint.unwrap_or_default()));
             }
         }
     }
-    url.map_or(Ok(()), |url| raw.set_from_address(url))?;
-    Ok(raw)
+    if let Some(url) = url {
+        raw.set_from_address(url);
+    }
+    raw
 }
 
 /// Whether Kubernetes sets this variable: it does so for a service named tenure or tenure-something.

@@ -3,58 +3,83 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tenure_core::{Error, Result};
+use tenure_core::Error;
 use toml::de::{DeTable, DeValue};
 
 use crate::config::address;
-use crate::config::keys::{self, KEYS, Key, ValueType};
+use crate::config::keys::{self, Key, StoreType, ValueType};
 use crate::config::raw::{Origin, RawConfig};
 
-pub(super) fn read(path: &Path) -> Result<RawConfig> {
-    let error = |why: &dyn std::fmt::Display| Error::Config(format!("{}: {why}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|e| error(&format!("cannot be read: {e}")))?;
-    let mut raw = parse(&text, Some(path))?;
+pub(super) fn read(path: &Path) -> RawConfig {
+    let failed =
+        |why: &dyn std::fmt::Display| RawConfig::failed(Error::Config(format!("{}: {why}", path.display())));
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(e) => return failed(&format!("cannot be read: {e}")),
+    };
+    let mut raw = parse(&text, Some(path));
     // Absolute, because the working directory may have changed when the store is opened.
-    let absolute = std::path::absolute(path).map_err(|e| error(&e))?;
-    raw.resolve_paths(absolute.parent().unwrap_or(Path::new("/")))?;
-    Ok(raw)
+    match std::path::absolute(path) {
+        Ok(absolute) => raw.resolve_paths(absolute.parent().unwrap_or(Path::new("/"))),
+        Err(e) => return failed(&e),
+    }
+    raw
 }
 
 /// Parses TOML text; `path` is its name in errors.
-pub(super) fn parse(text: &str, path: Option<&Path>) -> Result<RawConfig> {
+pub(super) fn parse(text: &str, path: Option<&Path>) -> RawConfig {
     let file: Option<Arc<str>> = path.map(|path| path.display().to_string().into());
     let origin_at = |at: usize| {
         let line = 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
         Origin::Line { file: file.clone(), line }
     };
-    // Only the message: the parser's full error quotes the line, which may contain a password.
-    let table = DeTable::parse(text)
-        .map_err(|e| origin_at(e.span().map_or(0, |span| span.start)).error("TOML", e.message()))?;
+    let table = match DeTable::parse(text) {
+        Ok(table) => table,
+        // Only the message: the parser's full error quotes the line, which may contain a password.
+        Err(e) => {
+            let origin = origin_at(e.span().map_or(0, |span| span.start));
+            return RawConfig::failed(origin.error("TOML", e.message()));
+        }
+    };
     let mut entries: Vec<_> = table.get_ref().iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
+    let text_of = |key: &str| table.get_ref().get(key).and_then(|value| value.get_ref().as_str());
+    let store = text_of("type").and_then(StoreType::named);
+    let store = store.or_else(|| text_of(keys::URL).and_then(address::store_type));
     let (mut raw, mut url) = (RawConfig::default(), None);
     for (name, value) in entries {
         let origin = origin_at(name.span().start);
         let (name, value): (&str, _) = (name.get_ref(), value.get_ref());
         if name == keys::URL {
-            let address = value.as_str().ok_or_else(|| origin.error(name, "expected a string in quotes"))?;
-            url = Some(address::parse(address, &origin)?);
+            url = Some(match value.as_str() {
+                Some(address) => address::read(address, &origin),
+                None => RawConfig::failed(origin.error(name, "expected a string in quotes")),
+            });
             continue;
         }
         let Some(key) = Key::named(name) else {
-            let known = KEYS.iter().map(|key| key.name).chain([keys::URL]);
+            let known = Key::of(store).map(|key| key.name).chain([keys::URL]);
             let table = if value.is_table() { ": all keys are at the top level, not in tables" } else { "" };
-            return Err(origin.error(name, format!("unknown key{table}{}", keys::did_you_mean(name, known))));
+            let why = format!("unknown key{table}{}", keys::did_you_mean(name, known));
+            raw.keep_error(Err(origin.error(name, why)));
+            continue;
         };
-        let text = value_text(key, value).ok_or_else(|| origin.error(name, expected(key.value_type)))?;
-        if text.is_empty() && key.name != "prefix" {
-            return Err(origin.error(name, "is empty: remove the key instead"));
+        match value_text(key, value) {
+            None => raw.keep_unread(key, origin.error(name, expected(key.value_type))),
+            Some(text) if text.is_empty() && key.name != "prefix" => {
+                raw.keep_unread(key, origin.error(name, "is empty: remove the key instead"));
+            }
+            Some(text) => {
+                let outcome = raw.set(key, text, &origin);
+                raw.keep_error(outcome);
+            }
         }
-        raw.set(key, text, &origin)?;
     }
     // Added last, so that a duplicate error names the other key and not the address.
-    url.map_or(Ok(()), |url| raw.set_from_address(url))?;
-    Ok(raw)
+    if let Some(url) = url {
+        raw.set_from_address(url);
+    }
+    raw
 }
 
 /// The value as it is written in an address; `None` if it has the wrong type. A number is not accepted as text: `007`

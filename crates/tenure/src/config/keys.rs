@@ -145,6 +145,11 @@ impl Key {
         KEYS.iter().find(|k| k.name == name)
     }
 
+    /// The keys that a type of store supports; all if the type is not known yet.
+    pub(crate) fn of(store: Option<StoreType>) -> impl Iterator<Item = &'static Self> {
+        KEYS.iter().filter(move |key| store.is_none_or(|store| key.stores.contains(&store)))
+    }
+
     /// The types of store that support it, as a phrase for errors.
     pub(crate) fn supported_by(&self) -> String {
         match self.stores {
@@ -171,12 +176,14 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("ssl", "tls"),
     ("file", "path"),
     ("namespace", "chroot"),
+    ("namespace", "prefix"),
 ];
 
-/// Suggests a known key for an unknown one.
+/// Suggests one of `keys` for an unknown one.
 pub(crate) fn suggest(name: &str, keys: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    let synonym = SYNONYMS.iter().find(|(theirs, _)| *theirs == name).map(|(_, ours)| *ours);
-    synonym.or_else(|| suggest::closest(name, keys))
+    let keys: Vec<&str> = keys.collect();
+    let synonym = SYNONYMS.iter().find(|(theirs, ours)| *theirs == name && keys.contains(ours));
+    synonym.map(|(_, ours)| *ours).or_else(|| suggest::closest(name, keys))
 }
 
 /// A "did you mean" suffix for errors, or an empty string.

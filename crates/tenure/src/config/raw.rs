@@ -1,6 +1,6 @@
 //! Raw configuration: keys with values and origins, from addresses, files and variables, before they are validated.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -142,15 +142,96 @@ fn scheme_of(node: &str) -> String {
 const ALTERNATIVES: [(&str, &str); 2] =
     [("password", "password_file"), ("sentinel_password", "sentinel_password_file")];
 
+/// Keys without which nothing else of some stores can be checked.
+const REQUIRED: [&str; 2] = ["nodes", "master"];
+
 /// All keys that are set.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct RawConfig {
     settings: BTreeMap<&'static str, Setting>,
     /// Whether an address sets the store.
     has_address: bool,
+    /// What could not be read, and the keys among it.
+    errors: Vec<Error>,
+    unread: BTreeSet<&'static str>,
+    /// What was ignored.
+    warnings: Vec<String>,
 }
 
 impl RawConfig {
+    /// A source that could not be read at all.
+    pub(crate) fn failed(error: Error) -> Self {
+        Self { errors: vec![error], unread: ["type"].into(), ..Self::default() }
+    }
+
+    /// Fails with the first thing that could not be read.
+    pub(crate) fn strict(mut self) -> Result<Self> {
+        if self.errors.is_empty() { Ok(self) } else { Err(self.errors.swap_remove(0)) }
+    }
+
+    /// Keeps the error of one key, so that the others are read too.
+    pub(crate) fn keep_error(&mut self, outcome: Result<()>) {
+        self.errors.extend(outcome.err());
+    }
+
+    /// Keeps the error of a key whose value has the wrong form.
+    pub(crate) fn keep_unread(&mut self, key: &'static Key, error: Error) {
+        self.unread.insert(key.name);
+        self.errors.push(error);
+    }
+
+    pub(crate) fn warn(&mut self, warning: String) {
+        self.warnings.push(warning);
+    }
+
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Everything that is wrong. Each check stops at its first error, so the key behind that error is left out, and the
+    /// rest is checked again.
+    pub(crate) fn problems(mut self) -> Vec<Error> {
+        let mut problems = std::mem::take(&mut self.errors);
+        let unread = std::mem::take(&mut self.unread);
+        let is_known = self.get("type").is_some_and(|kind| StoreType::named(&kind.value).is_some());
+        if !is_known && !unread.contains("type") {
+            problems.extend(self.clone().take_store_type().err());
+        }
+        REQUIRED.iter().filter(|key| unread.contains(*key)).for_each(|key| self.replace(key));
+        // Without a type only the settings of the client can be checked.
+        let check = |raw: &Self| match is_known {
+            true => raw.clone().validate(Settings::default()).err(),
+            false => raw.clone().take_client_settings(Settings::default()).err(),
+        };
+        while let Some(error) = check(&self) {
+            let changes = |key: &&'static str| {
+                let mut others = self.clone();
+                others.settings.remove(key);
+                check(&others).as_ref() != Some(&error)
+            };
+            let optional = |key: &&str| *key != "type" && !REQUIRED.contains(key);
+            match self.settings.keys().copied().filter(optional).find(changes) {
+                Some(key) => drop(self.settings.remove(key)),
+                None => REQUIRED.iter().for_each(|key| self.replace(key)),
+            }
+            let is_stuck = check(&self).as_ref() == Some(&error);
+            problems.push(error);
+            if is_stuck {
+                break;
+            }
+        }
+        problems
+    }
+
+    /// Puts a value that is valid anywhere in the place of a required one, if its store has that key.
+    fn replace(&mut self, name: &'static str) {
+        let (Some(key), Some(kind)) = (Key::named(name), self.get("type").cloned()) else { return };
+        if StoreType::named(&kind.value).is_some_and(|store| key.stores.contains(&store)) {
+            let setting = Setting { key, value: "localhost".to_owned(), origin: kind.origin };
+            self.settings.insert(name, setting);
+        }
+    }
+
     /// Adds a key of one source. Setting a key twice is an error, even with the same value.
     pub(crate) fn set(&mut self, key: &'static Key, value: impl Into<String>, origin: &Origin) -> Result<()> {
         let setting = Setting { key, value: value.into(), origin: origin.clone() };
@@ -164,24 +245,36 @@ impl RawConfig {
     }
 
     /// Resolves relative paths against this folder.
-    pub(crate) fn resolve_paths(&mut self, folder: &Path) -> Result<()> {
+    pub(crate) fn resolve_paths(&mut self, folder: &Path) {
         for setting in self.settings.values_mut().filter(|s| s.key.value_type == ValueType::Path) {
-            let path = folder.join(&setting.value).into_os_string().into_string();
-            setting.value = path.map_err(|path| {
-                setting.error(format!("{} is not UTF-8: use an absolute path", Path::new(&path).display()))
-            })?;
+            match folder.join(&setting.value).into_os_string().into_string() {
+                Ok(path) => setting.value = path,
+                Err(path) => self.errors.push(
+                    setting
+                        .error(format!("{} is not UTF-8: use an absolute path", Path::new(&path).display())),
+                ),
+            }
         }
-        Ok(())
     }
 
     /// Adds the keys of an address in the same source.
-    pub(crate) fn set_from_address(&mut self, address: Self) -> Result<()> {
+    pub(crate) fn set_from_address(&mut self, address: Self) {
         self.has_address |= address.has_address;
-        address.settings.into_values().try_for_each(|s| match self.settings.get(s.key.name) {
-            // The error names the key, not the address, since the key is what can be left out.
-            Some(own) => Err(own.duplicate_of(&s)),
-            None => self.set(s.key, s.value, &s.origin),
-        })
+        for s in address.settings.values() {
+            let outcome = match self.settings.get(s.key.name) {
+                // The error names the key, not the address, since the key is what can be left out.
+                Some(own) => Err(own.duplicate_of(s)),
+                None => self.set(s.key, &s.value, &s.origin),
+            };
+            self.keep_error(outcome);
+        }
+        self.keep_notes(address);
+    }
+
+    fn keep_notes(&mut self, other: Self) {
+        self.errors.extend(other.errors);
+        self.unread.extend(other.unread);
+        self.warnings.extend(other.warnings);
     }
 
     /// Marks the store as set by an address.
@@ -193,7 +286,7 @@ impl RawConfig {
     /// Overrides these keys with those of a source with higher precedence. If that source names a store by its
     /// address, all store keys here are dropped: a password must never be sent to another store than the one it was
     /// meant for.
-    pub(crate) fn overridden_by(mut self, stronger: Self) -> Self {
+    pub(crate) fn overridden_by(mut self, mut stronger: Self) -> Self {
         if stronger.has_address {
             self.settings.retain(|_, s| s.key.scope == Scope::Client);
         }
@@ -204,8 +297,9 @@ impl RawConfig {
                 }
             }
         }
-        self.settings.extend(stronger.settings);
         self.has_address |= stronger.has_address;
+        self.settings.append(&mut stronger.settings);
+        self.keep_notes(stronger);
         self
     }
 

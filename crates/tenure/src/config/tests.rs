@@ -11,7 +11,7 @@ fn toml(text: &str) -> Result<Config> {
 
 fn env(over: Config, variables: &[(&str, &str)]) -> Result<Config> {
     let variables = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
-    Ok(Config { raw: over.raw.overridden_by(env::read(variables)?) })
+    Ok(Config { raw: over.raw.overridden_by(env::read(variables).strict()?) })
 }
 
 /// Keys and values, without their origins.
@@ -159,10 +159,7 @@ fn wrong_files_say_where_and_what() {
 #[test]
 fn wrong_variables_are_named() {
     for (variables, says) in [
-        (&[("TENURE_LEESE", "1s")][..], "TENURE_LEESE: unknown variable; did you mean TENURE_LEASE?"),
-        (&[("TENURE_HOSTS", "a")], "did you mean TENURE_NODES?"),
-        (&[("TENURE_Lease", "1s")], "did you mean TENURE_LEASE?"),
-        (&[("TENURE_TYPE", "memory"), ("TENURE_LEASE", "1")], "TENURE_LEASE: \"1\" is not a duration"),
+        (&[("TENURE_TYPE", "memory"), ("TENURE_LEASE", "1")][..], "TENURE_LEASE: \"1\" is not a duration"),
         (&[("TENURE_URL", "memory:?lease=1")], "TENURE_URL: lease: \"1\" is not a duration"),
         (
             &[("TENURE_URL", "memory:"), ("TENURE_TYPE", "memory")],
@@ -179,12 +176,86 @@ fn wrong_variables_are_named() {
     assert!(error.ends_with("type is zookeeper (TENURE_TYPE)"), "{error}");
 }
 
+#[test]
+fn an_unknown_variable_is_a_warning() {
+    for (variable, says) in [
+        ("TENURE_LEESE", "TENURE_LEESE: unknown variable, ignored; did you mean TENURE_LEASE?"),
+        ("TENURE_HOSTS", "TENURE_HOSTS: unknown variable, ignored"),
+        ("TENURE_Lease", "TENURE_Lease: unknown variable, ignored; did you mean TENURE_LEASE?"),
+    ] {
+        let config = env(Config::default(), &[("TENURE_TYPE", "memory"), (variable, "1s")]).unwrap();
+        assert_eq!(config.warnings(), [says]);
+        config.check().unwrap();
+    }
+}
+
+#[test]
+fn suggestions_are_keys_of_that_store() {
+    for (text, says) in [
+        ("type = 'redis'\nnodes = 'a'\nsesion = '1s'", "sesion: unknown key"),
+        ("type = 'zookeeper'\nnodes = 'a'\nsesion = '1s'", "sesion: unknown key; did you mean session?"),
+        ("type = 'redis'\nnodes = 'a'\nnamespace = 'x'", "namespace: unknown key; did you mean prefix?"),
+        ("type = 'zookeeper'\nnodes = 'a'\nnamespace = 'x'", "namespace: unknown key; did you mean chroot?"),
+        ("type = 'sqlite'\nhosts = 'a'", "hosts: unknown key"),
+        ("hosts = 'a'", "hosts: unknown key; did you mean nodes?"),
+        ("url = 'redis://a?sesion=1s'", "unknown option \"sesion\""),
+        ("url = 'zookeeper://a?sesion=1s'", "unknown option \"sesion\"; did you mean session?"),
+        ("url = 'redis://a?host=b'", "unknown option \"host\""),
+        ("url = 'redis://a'\nchroots = 'b'", "chroots: unknown key"),
+    ] {
+        let error = toml(text).unwrap_err().to_string();
+        assert!(error.ends_with(says), "{text}\n{error}");
+    }
+}
+
+#[test]
+fn all_problems_are_found_at_once() {
+    let problems = |text: &str| -> Vec<String> {
+        let config = Config { raw: file::parse(text, None) };
+        config.problems().iter().map(ToString::to_string).collect()
+    };
+    for (text, says) in [
+        ("type = 'memory'", &[][..]),
+        (
+            "type = 'redis'\nnodes = 'a:x'\nlease = '1'\ntimeout = '1ms'\nleese = '1s'\nchroot = '/x'\nca = '/none'",
+            &[
+                "line 5: leese: unknown key",
+                "line 6: chroot: only supported by zookeeper",
+                "line 3: lease: \"1\" is not a duration",
+                "line 4: timeout: 1ms is too short",
+                "line 7: ca: needs TLS",
+                "line 2: nodes: the part after the colon",
+                "line 7: ca: /none: ",
+            ],
+        ),
+        ("type = 'redis'\nnodes = 5\npoll = 'x'", &["line 2: nodes: expected a list", "line 3: poll: "]),
+        ("type = 'redis'\ndb = 'x'", &["line 1: nodes: missing", "line 2: db: "]),
+        (
+            "type = 'reddis'\nlease = '1'\npoll = '2'",
+            &["line 1: type: ", "line 2: lease: ", "line 3: poll: "],
+        ),
+        ("type = 5\nlease = '1'", &["line 1: type: expected", "line 2: lease: "]),
+        ("lease = '1'", &["type is missing", "line 1: lease: "]),
+        ("type = 'redis-sentinel'\nnodes = 'a'\ndb = 'x'", &["line 1: master: missing", "line 3: db: "]),
+        (
+            "url = 'redis://a?leese=1s&db=x&timeout=1'",
+            &["unknown option \"leese\"", "line 1: db: ", "line 1: timeout: "],
+        ),
+        ("url = 'reddis://a'\nlease = '1'", &["unknown scheme", "line 2: lease: "]),
+        ("type = redis\nlease = '1'", &["line 1: TOML: "]),
+    ] {
+        let found = problems(text);
+        let mut missing = says.iter().filter(|says| !found.iter().any(|f| f.contains(**says)));
+        assert!(found.len() == says.len() && missing.next().is_none(), "{text}\n{found:#?}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn a_variable_that_is_no_text_is_named() {
     use std::os::unix::ffi::OsStringExt;
     let variable = ("TENURE_LEASE".into(), OsString::from_vec(vec![0xff]));
-    let error = env::read([variable].into_iter()).err().unwrap().to_string();
+    let error = env::read([variable].into_iter()).strict().err().unwrap().to_string();
     assert_eq!(error, "TENURE_LEASE: is not UTF-8");
 }
 
@@ -236,6 +307,8 @@ fn secrets_are_not_shown() {
             }
             Err(error) => format!("{error} {error:?}"),
         };
+        let problems = Config { raw: file::parse(text, None) }.problems();
+        let said = format!("{said} {problems:?}");
         assert!(!said.contains("hunter"), "{text}\n{said}");
     }
 }

@@ -27,6 +27,7 @@ pub(super) fn cases() -> Vec<Case> {
         impossible_numbers_are_refused,
         more_than_the_size_is_refused,
         shrinking_refuses_waiters_that_want_more,
+        a_lock_on_its_name_is_refused_by_name_of_the_kind,
         waiters_that_fit_are_admitted_together,
         force_release_takes_all_permits,
         a_timed_out_wait_leaves_nothing,
@@ -293,6 +294,15 @@ async fn more_than_the_size_is_refused(harness: Arc<Harness>) {
     assert_available(&look, 2).await;
     ok(a.resize(5).await);
     ok(ok(b.try_acquire_many(5).await).expect("five are free").release().await);
+}
+
+/// Also one that nobody holds: its size is stored.
+async fn a_lock_on_its_name_is_refused_by_name_of_the_kind(harness: Arc<Harness>) {
+    let client = harness.client();
+    ok(ok(of(&client, 2).acquire().await).release().await);
+    let answer = client.lock("x").try_acquire().await;
+    let Err(Error::Config(reason)) = answer else { panic!("{answer:?}") };
+    assert!(reason.contains("x is in use as a semaphore and cannot be a lock too"), "{reason}");
 }
 
 async fn shrinking_refuses_waiters_that_want_more(harness: Arc<Harness>) {

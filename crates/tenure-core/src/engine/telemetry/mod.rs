@@ -188,9 +188,20 @@ impl Telemetry {
         about!(debug, self, hold.claim, remaining_seconds = hold.remaining().as_secs_f64(), "renewed");
     }
 
-    pub(crate) fn renewal_failed(&self, claim: &Claim, error: &str) {
+    /// Records the first renewal after one or more that failed.
+    pub(crate) fn renewed_again(&self, hold: &Hold) {
+        self.meter(hold.claim.kind).renewals.increment(1);
+        about!(info, self, hold.claim, remaining_seconds = hold.remaining().as_secs_f64(), "renewed again");
+    }
+
+    /// Records a renewal that failed. Only the `first` of several in a row is a warning.
+    pub(crate) fn renewal_failed(&self, claim: &Claim, error: &str, first: bool) {
         self.meter(claim.kind).failed(Call::Renew);
-        about!(warn, self, claim, error, "renewal failed, trying again");
+        if first {
+            about!(warn, self, claim, error, "renewal failed, trying again");
+        } else {
+            about!(debug, self, claim, error, "renewal failed again");
+        }
     }
 
     pub(crate) fn release_span(&self, claim: &Claim) -> Span {

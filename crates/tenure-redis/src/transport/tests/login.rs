@@ -27,10 +27,10 @@ async fn through_a_unix_socket() {
 async fn log_in_and_databases() {
     let server = Server::with(&["--requirepass", "open sesame"]);
     let refused = Transport::open(server.options()).await;
-    assert!(matches!(&refused, Err(Error::Config(why)) if why.starts_with("NOAUTH")), "{refused:?}");
+    assert!(matches!(&refused, Err(Error::Config(why)) if why.contains("NOAUTH")), "{refused:?}");
     let wrong = Options { password: Some("x".into()), ..server.options() };
     let refused = Transport::open(wrong).await;
-    assert!(matches!(&refused, Err(Error::Config(why)) if why.starts_with("WRONGPASS")), "{refused:?}");
+    assert!(matches!(&refused, Err(Error::Config(why)) if why.contains("WRONGPASS")), "{refused:?}");
     let options = Options { password: Some("open sesame".into()), db: 3, ..server.options() };
     let transport = Transport::open(options.clone()).await.unwrap();
     command(&transport, &["SET", "k", "v"]).await;

@@ -38,11 +38,11 @@ impl RawConfig {
         let mut nodes: Vec<Options> = Vec::new();
         for (node, siblings) in each.iter().zip(Siblings::new(each.len())) {
             let mut parsed = common.node_options(node, &all)?;
-            if nodes.iter().any(|other| label(other) == label(&parsed)) {
-                return Err(all.error(format!(
-                    "{} is listed twice: each node must be a different server",
-                    label(&parsed)
-                )));
+            let name = parsed.topology.to_string();
+            if nodes.iter().any(|other| other.topology.to_string() == name) {
+                return Err(
+                    all.error(format!("{name} is listed twice: each node must be a different server"))
+                );
             }
             parsed.restart_delay = restart_delay;
             parsed.siblings = Some(siblings);
@@ -139,16 +139,21 @@ impl RawConfig {
 }
 
 impl QuorumConfig {
-    pub(super) async fn open(self) -> Result<Arc<dyn Backend>> {
+    /// The quorum and its nodes, none of them connected.
+    pub(super) fn assemble(self) -> Result<(Quorum, Vec<Arc<Redis>>)> {
         let mut nodes = Vec::new();
         for options in self.nodes {
-            let name = label(&options);
+            let name = options.topology.to_string();
             nodes.push((name, Arc::new(Redis::new(options)?)));
         }
         let (names, stores): (Vec<String>, Vec<Arc<Redis>>) = nodes.into_iter().unzip();
         let nodes = names.into_iter().zip(&stores);
         let nodes = nodes.map(|(name, redis)| Node { name, backend: redis.clone() }).collect();
-        let quorum = Quorum::new(nodes, self.options)?;
+        Ok((Quorum::new(nodes, self.options)?, stores))
+    }
+
+    pub(super) async fn open(self) -> Result<Arc<dyn Backend>> {
+        let (quorum, stores) = self.assemble()?;
         quorum
             .connect(|node| {
                 let redis = stores[node].clone();
@@ -157,19 +162,6 @@ impl QuorumConfig {
             .await?;
         Ok(Arc::new(quorum))
     }
-}
-
-/// The display name of a node, without secrets.
-fn label(options: &Options) -> String {
-    match &options.topology {
-        Topology::Standalone(address) => address.to_string(),
-        Topology::Sentinel(s) => format!("{} of {}", s.master, list(&s.addresses)),
-        Topology::Cluster(all) => list(all),
-    }
-}
-
-fn list(addresses: &[tenure_redis::Address]) -> String {
-    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 fn range(text: &str) -> Option<RangeInclusive<Duration>> {
@@ -202,7 +194,7 @@ mod tests {
     }
 
     fn labels(address: &str) -> Vec<String> {
-        nodes(address).unwrap().nodes.iter().map(label).collect()
+        nodes(address).unwrap().nodes.iter().map(|node| node.topology.to_string()).collect()
     }
 
     #[test]
