@@ -25,6 +25,7 @@ const SERVER_TESTS: &[(&str, &str)] = &[
     ("tenure-cli", "nested"),
     ("tenure-cli", "redis"),
     ("tenure-cli", "redlock"),
+    ("tenure-cli", "resize"),
     ("tenure-cli", "zookeeper"),
 ];
 

@@ -149,12 +149,17 @@ impl Redis {
         let kind = self.transport.command(to, &words(&["TYPE", keys.name()])).await;
         match (kind.as_ref().ok().and_then(Value::text), self.layout) {
             (Some("string"), Layout::Redisson) if permit => context.foreign_key("text"),
-            (Some("string" | "hash"), Layout::Redisson) => match self.inspect_name(&claim.name).await {
-                Ok(Some(found)) if found.family != wanted => {
-                    self.info.locate(in_use(&claim.name, found.family, wanted))
+            (Some(kind @ ("string" | "hash")), Layout::Redisson) => {
+                match self.inspect_name(&claim.name).await {
+                    // A lock that is a string is one of the other layout.
+                    Ok(Some(found))
+                        if found.family != wanted && (kind, found.family) != ("string", Family::Lock) =>
+                    {
+                        self.info.locate(in_use(&claim.name, found.family, wanted))
+                    }
+                    _ => context.other_layout(self.layout),
                 }
-                _ => context.other_layout(self.layout),
-            },
+            }
             (Some("hash"), Layout::Plain) => context.other_layout(self.layout),
             (Some(kind @ ("list" | "set" | "zset" | "stream")), _) => context.foreign_key(kind),
             _ => context.to_error(failure),
