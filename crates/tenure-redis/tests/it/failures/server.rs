@@ -35,8 +35,9 @@ async fn an_evicted_lock_is_lost_at_its_next_renewal() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_try_is_told_at_once_that_nobody_listens() {
     let harness = Harness::start();
-    let client =
-        harness.client_with(Settings { call_timeout: FAR, outage: FAR, ..Settings::default() }).await;
+    let mut settings = Settings::default();
+    (settings.call_timeout, settings.outage) = (FAR, FAR);
+    let client = harness.client_with(settings).await;
     client.lock("x").acquire().await.unwrap().release().await.unwrap();
     harness.redis.kill().unwrap();
     let refused = within("the try ends", client.lock("x").try_acquire()).await.unwrap_err();
