@@ -22,7 +22,7 @@ use crate::{ClientId, Finding, Settings, Snapshot};
 /// client.counting_semaphore("seats").try_set(200)?;
 /// client.latch("ready").try_set_count(3)?;
 /// let leadership = client.election("cron").campaign()?;
-/// let sent = client.once("report", std::time::Duration::from_secs(86_400)).run(|_| tenure::Result::Ok(()))?;
+/// let sent = client.once("report", std::time::Duration::from_secs(86_400)).run(|_| Ok::<_, tenure::Error>(()))?;
 /// assert!(sent.is_some()); // once a day
 ///
 /// for used in client.list("", 100)? {

@@ -15,13 +15,13 @@ impl Lock {
     /// # let client = tenure::blocking::connect("memory:")?;
     /// let fence = client.lock("orders/42").run(|held| {
     ///     held.ensure(std::time::Duration::from_secs(5))?; // before a write that takes that long
-    ///     tenure::Result::Ok(held.fence())
+    ///     Ok::<_, tenure::Error>(held.fence())
     /// })?;
     /// assert!(fence.is_some());
     ///
     /// let lock = client.lock("orders/43");
-    /// assert_eq!(lock.try_run(|_| tenure::Result::Ok(1))?, Some(1));
-    /// assert_eq!(lock.try_run_for(std::time::Duration::from_secs(3), |_| tenure::Result::Ok(2))?, Some(2));
+    /// assert_eq!(lock.try_run(|_| Ok::<_, tenure::Error>(1))?, Some(1));
+    /// assert_eq!(lock.try_run_for(std::time::Duration::from_secs(3), |_| Ok::<_, tenure::Error>(2))?, Some(2));
     /// # Ok(()) }
     /// ```
     ///
@@ -80,8 +80,8 @@ impl Election {
 /// # let client = tenure::blocking::connect("memory:")?;
 /// let report = client.once("report/daily", Duration::from_secs(86_400)).note("replica 1");
 /// let report = report.at_most(Duration::from_secs(3600)).at_least(Duration::from_secs(60));
-/// assert_eq!(report.run(|_| tenure::Result::Ok("sent"))?, Some("sent"));
-/// assert_eq!(report.run(|_| tenure::Result::Ok("sent"))?, None);
+/// assert_eq!(report.run(|_| Ok::<_, tenure::Error>("sent"))?, Some("sent"));
+/// assert_eq!(report.run(|_| Ok::<_, tenure::Error>("sent"))?, None);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
