@@ -32,7 +32,10 @@ pub(crate) fn breaches(file: &str, text: &str) -> Vec<String> {
     }
     // How many `super` stay inside the layer: a file is one level below its folder, `mod.rs` is the folder.
     let depth = rest.split('/').count() - usize::from(rest.ends_with("mod.rs"));
-    let code = text.lines().enumerate().take_while(|(_, line)| !line.starts_with("#[cfg(test)]"));
+    let code = text
+        .lines()
+        .enumerate()
+        .take_while(|(_, line)| !line.starts_with("#[cfg(test)]") && !line.starts_with("#![cfg(test)]"));
     let code = code.filter(|(_, line)| !line.trim_start().starts_with("//"));
     code.flat_map(|(n, line)| {
         let named = line.split("crate::").skip(1).map(first_word);

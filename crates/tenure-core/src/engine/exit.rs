@@ -2,7 +2,7 @@
 //! `main` does not stay in the store for a lease.
 
 use std::sync::{Arc, Mutex, Once, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::engine::core::Core;
 
@@ -27,13 +27,15 @@ fn register() {
 
 /// Runs on the thread that ends the process, while all other threads still run.
 extern "C" fn flush() {
-    let began = Instant::now();
+    const LOOK: Duration = Duration::from_millis(1);
+    let mut waited = Duration::ZERO;
     // A thread that panicked or is about to end the process may have the lock.
     let Ok(cores) = CORES.try_lock() else { return };
     // A closed client has waited already.
     for core in cores.iter().filter_map(Weak::upgrade).filter(|core| core.check_open().is_ok()) {
-        while !core.is_flushed() && began.elapsed() < core.settings.close_timeout {
-            std::thread::sleep(Duration::from_millis(1));
+        while !core.is_flushed() && waited < core.settings.close_timeout {
+            std::thread::sleep(LOOK);
+            waited += LOOK;
         }
     }
 }

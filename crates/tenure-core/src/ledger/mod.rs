@@ -8,6 +8,7 @@ mod count;
 mod entries;
 mod expiry;
 mod memory;
+mod records;
 mod snapshot;
 mod store;
 
@@ -18,7 +19,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use self::admission::InTheWay;
-use self::entries::Entry;
 use crate::backend::{
     Claim, ClientId, Counter, Error, Family, Fence, HoldId, Kind, Name, Process, Released, Result,
 };
@@ -139,63 +139,6 @@ pub struct Waiter {
     pub note: Option<Arc<str>>,
     /// The process of the waiter.
     pub process: Arc<Process>,
-}
-
-impl Holder {
-    /// Extends it to a lease from now, if that is later.
-    fn extend(&mut self, lease: Duration, now: Now) {
-        self.lease = self.lease.max(lease);
-        self.expiry.extend(now, lease);
-    }
-}
-
-impl Entry for Holder {
-    fn id(&self) -> HoldId {
-        self.id
-    }
-
-    fn permits(&self) -> u64 {
-        match self.kind {
-            Kind::Permit { n, .. } => n.into(),
-            _ => 0,
-        }
-    }
-
-    /// Exclusive holders block all others.
-    fn is_barring(&self) -> bool {
-        !matches!(self.kind, Kind::Read { .. } | Kind::Permit { .. })
-    }
-
-    fn expiry(&self) -> &Expiry {
-        &self.expiry
-    }
-
-    fn adopt(&mut self, now: Now) -> bool {
-        self.expiry.adopt(now, self.lease)
-    }
-}
-
-impl Entry for Waiter {
-    fn id(&self) -> HoldId {
-        self.id
-    }
-
-    fn permits(&self) -> u64 {
-        0
-    }
-
-    /// Waiting fair locks and writers block those behind them.
-    fn is_barring(&self) -> bool {
-        matches!(self.kind, Kind::FairLock | Kind::Write)
-    }
-
-    fn expiry(&self) -> &Expiry {
-        &self.expiry
-    }
-
-    fn adopt(&mut self, now: Now) -> bool {
-        self.expiry.adopt(now, self.stamp)
-    }
 }
 
 /// A client that subscribes to changes.

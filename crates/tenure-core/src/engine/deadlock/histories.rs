@@ -1,5 +1,7 @@
 //! Random holds and waits: a cycle is found where a plain search through all of them finds one.
 
+#![cfg(test)]
+
 use std::time::Duration;
 
 use super::*;

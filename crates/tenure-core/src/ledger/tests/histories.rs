@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::backend::Chance;
+use crate::ledger::entries::Entry;
 
 /// Random numbers that follow from a seed.
 struct Dice(Chance);
