@@ -13,7 +13,7 @@
 //!     3. the same value for all: a late holder deleted the lock of the next one: two inside
 //!     4. look, compare, delete: it changed hands after the look: two inside
 //!     5. tenure: a dead holder is out after its lease
-//!     6. tenure: a late release takes nothing away: …its lease ended
+//!     6. tenure: a late release takes nothing away: …its lease ended … ago
 //!     7. tenure: whoever lives is renewed, for as long as it takes
 
 use std::error::Error;

@@ -1,8 +1,8 @@
 //! A lost lock: work stops when the lock is gone, by itself or where you say so.
 //!
 //! Prints:
-//!     while_held: …its lease ended
-//!     select!: …its lease ended
+//!     while_held: …its lease ended … ago
+//!     select!: …its lease ended … ago
 //!     … left, enough for ten milliseconds, not for ten seconds
 
 use std::time::Duration;

@@ -14,10 +14,10 @@ use crate::backend::{Error, Kind, Name, Owner, Result};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
 /// # let client = tenure_core::Client::new(tenure_core::Memory::new());
 /// let report = client.once("report/daily", Duration::from_secs(86_400)).at_most(Duration::from_secs(3600));
-/// let sent = report.run(async |_| tenure_core::Result::Ok("sent")).await?;
+/// let sent = report.run(async |_| Ok::<_, tenure_core::Error>("sent")).await?;
 /// assert_eq!(sent, Some("sent"));
 ///
-/// let again = report.run(async |_| tenure_core::Result::Ok("sent")).await?; // here or in any other process
+/// let again = report.run(async |_| Ok::<_, tenure_core::Error>("sent")).await?; // here or in any other process
 /// assert_eq!(again, None);
 ///
 /// // Work that is not a future. If it fails, the next one may try after a minute.

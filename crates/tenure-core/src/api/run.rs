@@ -16,8 +16,8 @@ impl Lock {
     /// let order = client.lock("orders/42").run(async |held| ship(42, held.fence()).await).await?;
     /// assert_eq!(order, 42);
     ///
-    /// let pages = client.rwlock("index").read().run(async |_| tenure_core::Result::Ok(7)).await?;
-    /// let busy = client.semaphore("db", 3).permits(2).try_run(async |_| tenure_core::Result::Ok(())).await?;
+    /// let pages = client.rwlock("index").read().run(async |_| Ok::<_, tenure_core::Error>(7)).await?;
+    /// let busy = client.semaphore("db", 3).permits(2).try_run(async |_| Ok::<_, tenure_core::Error>(())).await?;
     /// assert_eq!((pages, busy), (7, Some(())));
     ///
     /// let limit = std::time::Duration::from_secs(3);
@@ -78,7 +78,7 @@ impl Election {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
     /// # let client = tenure_core::Client::new(tenure_core::Memory::new());
-    /// let term = client.election("cron").run(async |held| tenure_core::Result::Ok(held.fence())).await?;
+    /// let term = client.election("cron").run(async |held| Ok::<_, tenure_core::Error>(held.fence())).await?;
     /// assert!(term.is_some());
     /// # Ok(()) }
     /// ```

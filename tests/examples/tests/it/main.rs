@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     trials.extend([
         Trial::test("heads_are_read", passes(head::heads_are_read)),
         Trial::test("lines_are_compared", passes(head::lines_are_compared)),
-        Trial::test("all_examples_are_here_and_in_the_manifest", passes(all_are_listed)),
+        Trial::test("all_examples_are_here_and_in_the_package", passes(all_are_listed)),
         Trial::test("all_toml_blocks_are_valid", passes(pages::all_toml_blocks_are_valid)),
         Trial::test(
             "server::the_access_rule_for_redis_is_enough",
@@ -87,13 +87,11 @@ fn files() -> Vec<PathBuf> {
 
 fn all_are_listed() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let manifest = std::fs::read_to_string(root.join("crates/tenure/Cargo.toml")).unwrap();
     assert!(files().len() > 10);
     for file in files() {
         let name = file.file_name().unwrap().to_str().unwrap().to_owned();
         let path = format!("\"../../../examples/{name}\"");
         assert!(include_str!("../../src/main.rs").contains(&path), "{path} is not in the program");
-        let path = format!("path = \"../../examples/{name}\"");
-        assert!(manifest.contains(&path), "{path} is not in the manifest of tenure");
+        assert!(root.join("crates/tenure/examples").join(&name).exists(), "{name} is no example of tenure");
     }
 }
