@@ -4,8 +4,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::Instrument;
-
 use crate::api::Client;
 use crate::backend::{CountOp, CountReply, Counter, Error, Family, Name, Result};
 use crate::engine::acquire::Wait;
@@ -150,7 +148,7 @@ impl CountingSemaphore {
         let (core, name) = self.parts()?;
         let mut trace = AcquireTrace::begin(core, KindLabel::Count, name, None);
         let engine = &self.client.engine;
-        let got = pin!(count::take(engine, name, n, wait, &trace)).instrument(trace.span()).await;
+        let got = trace.span().around(pin!(count::take(engine, name, n, wait, &trace))).await;
         trace.end(match &got {
             Ok(true) => Outcome::Acquired(None),
             Ok(false) if wait == Wait::No => Outcome::Busy,

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tracing::Instrument;
 
 use crate::api::{Client, Guard};
 use crate::backend::{
@@ -228,7 +227,7 @@ impl Lock {
         }
         let mut trace = self.request.ask()?;
         // Pinned here, because this future is large and moving it costs more than the telemetry.
-        let got = pin!(self.request.acquire(wait, limit, &trace)).instrument(trace.span()).await;
+        let got = trace.span().around(pin!(self.request.acquire(wait, limit, &trace))).await;
         Ok(trace.entry(wait, got)?.map(Guard::new))
     }
 

@@ -382,11 +382,11 @@ pub(crate) fn admit(
     if core.settings.deadlocks == Deadlocks::Report {
         core.waits.add_hold(&hold);
     }
+    // From here on it is released by its entry, whatever happens.
+    let entry = Entry::new(asked.engine.clone(), hold.clone(), hold.first());
     core.keeper.register(&hold);
     core.telemetry.held(&hold);
     core.prove_shared(&hold, now);
-    let part = hold.first();
-    let entry = Entry::new(asked.engine.clone(), hold, part);
     // A client closed meanwhile has not seen this hold; dropping the entry releases it.
     core.check_open()?;
     Ok(entry)

@@ -34,7 +34,10 @@ impl Take {
     async fn answer(&self, core: &Arc<Core>, n: u64, limit: Instant) -> (Result<CountReply>, bool) {
         let (unknown, take) = (AtomicBool::new(false), CountOp::TakeIfAtLeast(n));
         let call = async || {
-            let answer = core.backend.count(&self.name, Counter::Semaphore, take, self.op.id()).await;
+            let answer = core
+                .backend
+                .count(&self.name, Counter::Semaphore, take, self.op.repeatable(&self.name)?)
+                .await;
             unknown.fetch_or(answer.as_ref().is_err_and(Error::is_unknown), Relaxed);
             answer
         };
@@ -50,9 +53,12 @@ impl Undo for Take {
             let Self { name, op } = self.clone();
             async move {
                 let (undo, id) = (CountOp::Undo(op.number()), op.about());
-                let call = || core.backend.count(&name, Counter::Semaphore, undo, id.id());
-                if let Err(error) = core.retry(REPEATABLE, call).await {
-                    tracing::warn!(%name, %error, "permits taken by a cancelled acquire were not given back");
+                let call =
+                    async || core.backend.count(&name, Counter::Semaphore, undo, id.repeatable(&name)?).await;
+                // A store that has forgotten the take knows nothing to undo.
+                let undone = core.retry(REPEATABLE, call).await.and_then(|_| op.repeatable(&name));
+                if let Err(error) = undone {
+                    core.telemetry.not_given_back(&name, &error);
                 }
                 // A future that is no longer polled may keep the operation much longer.
                 op.settle();
@@ -78,8 +84,10 @@ impl Taken {
         Self { engine: engine.clone(), take: Take::new(&engine.core, name), kept: false }
     }
 
-    pub(crate) fn id(&self) -> OpId {
-        self.take.op.id()
+    /// # Errors
+    /// `Unknown` if it is too old to be sent again.
+    pub(crate) fn id(&self) -> Result<OpId> {
+        self.take.op.repeatable(&self.take.name)
     }
 
     pub(crate) fn keep(mut self) {
@@ -134,7 +142,7 @@ impl Core {
                     let call =
                         || async { core.backend.count(&name, counter, op, id.repeatable(&name)?).await };
                     if let Err(error) = core.retry(REPEATABLE, call).await {
-                        tracing::warn!(%name, %error, "a change of a count that was begun was not finished");
+                        core.telemetry.not_finished(&name, &error);
                     }
                 });
             }

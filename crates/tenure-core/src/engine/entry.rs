@@ -4,8 +4,6 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use tracing::Instrument;
-
 use crate::backend::{Error, HoldId, LostReason, Released, Result};
 use crate::engine::core::{Core, Engine};
 use crate::engine::hold::{Hold, Leave, Part};
@@ -56,7 +54,7 @@ impl Entry {
             }
         };
         let span = core.telemetry.release_span(&self.hold.claim);
-        match pin!(last.send()).instrument(span).await {
+        match span.around(pin!(last.send())).await {
             Ok(Released::Freed) => Ok(()),
             Ok(Released::Gone) => {
                 core.telemetry.was_gone(&self.hold);

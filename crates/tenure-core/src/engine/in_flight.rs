@@ -196,7 +196,7 @@ impl Flight {
 
     /// Undoes a revoked request, once. A second caller blocks until the undo has been started.
     pub(crate) fn undo(&self, core: &Arc<Core>) {
-        let mut undo = self.undo.lock().unwrap();
+        let mut undo = self.undo.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(undo) = undo.take() {
             undo(core);
         }

@@ -110,14 +110,14 @@ impl Op {
         self.n
     }
 
-    pub(crate) fn id(&self) -> OpId {
+    fn id(&self) -> OpId {
         let table = self.core.ops.0.lock().unwrap();
         let series = &table.series[self.series];
         let settled = series.unsettled.first().copied().unwrap_or(self.n);
         OpId { client: series.id, n: self.n, settled }
     }
 
-    /// Returns its id for a repeat, as long as stores remember it.
+    /// Returns its id, to send or repeat it, as long as stores remember it.
     ///
     /// # Errors
     /// `Unknown` if it is too old.

@@ -9,7 +9,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
-use tracing::Instrument;
 
 use crate::backend::{Claim, Error, Name, Released, Result, Time};
 use crate::engine::acquire::RETRIES;
@@ -135,17 +134,17 @@ impl Core {
     ) -> Option<JoinHandle<Result<Released>>> {
         let pending = self.releases.begin(&claim.name);
         let core = self.clone();
-        let span = self.telemetry.release_span(&claim);
         let job = async move {
-            let released = core.leave(&claim, end, unanswered).await;
+            let span = core.telemetry.release_span(&claim);
+            let released = span.around(core.leave(&claim, end, unanswered)).await;
             if let Err(error) = &released {
-                core.telemetry.release_failed(&claim, error);
+                span.in_scope(|| core.telemetry.release_failed(&claim, error));
             }
             drop(pending);
             released
         };
         // Without a thread nothing can be released; the hold ends with its lease.
-        Some(self.runtime().ok()?.spawn(job.instrument(span)))
+        Some(self.runtime().ok()?.spawn(job))
     }
 
     /// Retries a release until it is confirmed, or until `end`, when the store cannot have anything left of the claim:

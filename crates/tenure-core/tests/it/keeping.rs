@@ -240,13 +240,47 @@ async fn a_subscriber_that_panics_keeps_nothing_held() {
     for name in ["ends/dropped", "ends/released"] {
         at_the_end_of(name, || panic!("a subscriber that panics, as this test wants it to"));
         let guard = client.lock(name).acquire().await.unwrap();
-        let ends = match name {
-            "ends/dropped" => tokio::spawn(async move { drop(guard) }),
-            _ => tokio::spawn(async move { guard.release().await.unwrap() }),
-        };
-        assert!(ends.await.unwrap_err().is_panic());
+        match name {
+            "ends/dropped" => drop(guard),
+            _ => guard.release().await.unwrap(),
+        }
         // The clock stands: it is not free because its lease is over.
         until("it is free", || async { other.lock(name).holders().await.unwrap().is_empty() }).await;
+    }
+}
+
+#[tokio::test]
+async fn whatever_a_subscriber_panics_at_nothing_stays_held() {
+    listen();
+    for when in ["new_span", "enter", "exit", "event", "try_close", "always"] {
+        let name = format!("panics/{when}");
+        for end in ["dropped", "released", "lost", "closed", "abandoned"] {
+            let clock = Clock::manual();
+            let store = Puppet::new(&clock);
+            let (client, other) = (store.client(|_| {}), store.client(|_| {}));
+            let lock = client.lock(&name);
+            let guard = lock.acquire().await.unwrap();
+            match end {
+                "dropped" => drop(guard),
+                "released" => guard.release().await.unwrap(),
+                "lost" => {
+                    store.tell(|call| if matches!(call, Call::Renew(_)) { Act::Fail } else { Act::Pass });
+                    clock.advance(31 * SECOND);
+                    within("it is lost", guard.lost()).await;
+                }
+                "closed" => client.close().await.unwrap(),
+                _ => {
+                    store.tell(|call| if matches!(call, Call::Acquire(_)) { Act::Hang } else { Act::Pass });
+                    let elsewhere = store.client(|_| {}).lock(&name);
+                    let tries = tokio::time::timeout(Duration::from_millis(1), elsewhere.acquire());
+                    assert!(tries.await.is_err());
+                    drop(guard);
+                }
+            }
+            store.tell(|_| Act::Pass);
+            let free = || async { other.lock(&name).holders().await.unwrap().is_empty() };
+            until(&format!("{when}, {end}: it is free"), free).await;
+        }
     }
 }
 

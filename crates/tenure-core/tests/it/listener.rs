@@ -55,6 +55,7 @@ impl Subscriber for Listener {
         let metadata = attributes.metadata();
         let mut fields = Fields::new();
         attributes.record(&mut Reader(&mut fields));
+        panic_about(&fields, "new_span");
         let harm = fields.get("holds").filter(|_| metadata.name() == "renew");
         let harm = harm.and_then(|holds| AT_RENEWALS.lock().unwrap().get(holds).cloned());
         let told = Told { what: metadata.name().to_owned(), level: metadata.level().to_string(), fields };
@@ -76,6 +77,7 @@ impl Subscriber for Listener {
         let mut fields = Fields::new();
         event.record(&mut Reader(&mut fields));
         let what = fields.remove("message").unwrap();
+        panic_about(&fields, "event");
         let harm = fields.get("name").filter(|_| what == "released");
         let harm = harm.and_then(|name| AT_ENDS.lock().unwrap().get(name).cloned());
         if let Some(harm) = harm {
@@ -84,9 +86,29 @@ impl Subscriber for Listener {
         EVENTS.lock().unwrap().push(Told { what, level: event.metadata().level().to_string(), fields });
     }
 
-    fn enter(&self, _: &Id) {}
+    fn enter(&self, id: &Id) {
+        panic_about(&fields_of(id), "enter");
+    }
 
-    fn exit(&self, _: &Id) {}
+    fn exit(&self, id: &Id) {
+        panic_about(&fields_of(id), "exit");
+    }
+
+    fn try_close(&self, id: Id) -> bool {
+        panic_about(&fields_of(&id), "try_close");
+        true
+    }
+}
+
+fn fields_of(id: &Id) -> Fields {
+    SPANS.lock().unwrap().get(&id.into_u64()).map(|told| told.fields.clone()).unwrap_or_default()
+}
+
+/// Panics if the name is `panics/` and what the listener is called for, or `panics/always`.
+fn panic_about(fields: &Fields, called: &str) {
+    if let Some(when) = fields.get("name").and_then(|name| name.strip_prefix("panics/")) {
+        assert!(when != "always" && when != called, "a subscriber that panics, as this test wants it to");
+    }
 }
 
 /// From now on. Each name is to be used by one test only.

@@ -1,6 +1,7 @@
 //! All that is shown of the core from outside, in one program.
 
 mod clock;
+mod counts;
 mod deadlocks;
 mod durability;
 mod keeping;

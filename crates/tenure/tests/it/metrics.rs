@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use tenure::backend::{Backend, Clock};
 use tenure::testing::{Call, Fate, Faults};
@@ -298,4 +299,56 @@ async fn check(recorder: &Recorder, acquired: f64, other: Option<&str>) {
         })
         .await;
     recorder.read();
+}
+
+/// A recorder whose gauges panic at each change.
+struct Broken;
+
+impl metrics::GaugeFn for Broken {
+    fn increment(&self, by: f64) {
+        assert!(by == 0.0, "a recorder that panics, as this test wants it to");
+    }
+
+    fn decrement(&self, by: f64) {
+        assert!(by == 0.0, "a recorder that panics, as this test wants it to");
+    }
+
+    fn set(&self, _: f64) {}
+}
+
+impl metrics::Recorder for Broken {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::noop()
+    }
+
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::from_arc(Arc::new(Self))
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}
+
+#[tokio::test]
+async fn a_recorder_that_panics_keeps_nothing_held() {
+    let _installed = metrics::set_default_local_recorder(&Broken);
+    let memory = Arc::new(Memory::with_clock(Clock::manual()));
+    let [client, other] = [(); 2].map(|()| Client::with(memory.clone(), Settings::default()));
+    let guard = client.lock("x").acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let lock = client.lock("x");
+        async move { lock.acquire().await }
+    });
+    tokio::task::yield_now().await;
+    guard.release().await.unwrap();
+    drop(done("it is let in", waiting).await.unwrap());
+    // The clock stands: it is not free because its lease is over.
+    testbed::until("it is free", async || other.lock("x").holders().await.unwrap().is_empty()).await;
 }

@@ -302,13 +302,11 @@ impl Run {
                 let before = unanswered.lock().unwrap().take();
                 let again = before.is_some();
                 let taken = before.unwrap_or_else(|| Taken::new(&waiter.asked.engine, &self.name));
-                let id = taken.id();
-                match self
-                    .core
-                    .backend
-                    .count(&self.name, Counter::Semaphore, CountOp::TakeIfAtLeast(*n), id)
-                    .await
-                {
+                let Ok(id) = taken.id().map_err(|error| self.hand_over(waiter, Letter::Failed(error))) else {
+                    return Try::In;
+                };
+                let take = CountOp::TakeIfAtLeast(*n);
+                match self.core.backend.count(&self.name, Counter::Semaphore, take, id).await {
                     Ok(reply) if reply.applied => Letter::Grant(Grant::Taken(taken)),
                     Ok(_) => {
                         taken.keep();

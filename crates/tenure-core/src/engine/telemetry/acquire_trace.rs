@@ -4,10 +4,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
+use tracing::Level;
 use tracing::field::{Empty, display};
-use tracing::{Level, Span};
 
-use super::{Call, KindLabel, TARGET};
+use super::{Call, KindLabel, QuietSpan, TARGET, quietly};
 use crate::backend::{Error, HoldId, Name, Result, Time};
 use crate::engine::acquire::Wait;
 use crate::engine::core::Core;
@@ -60,47 +60,52 @@ pub(crate) struct AcquireTrace<'a> {
     pub(crate) owner: Option<u64>,
     /// `None` if neither tracing nor metrics are enabled.
     began: Option<Time>,
-    span: Span,
+    span: QuietSpan,
     pub(crate) stats: AcquireStats,
 }
 
 impl<'a> AcquireTrace<'a> {
     pub(crate) fn begin(core: &'a Core, label: KindLabel, name: &'a Name, owner: Option<u64>) -> Self {
-        let told = tracing::enabled!(target: TARGET, Level::DEBUG);
-        let listened_to = told || core.telemetry.meter(label).listened_to;
-        let span = tracing::debug_span!(
-            target: TARGET,
-            "acquire",
-            %name,
-            kind = label.word(),
-            store = core.telemetry.store,
-            owner,
-            outcome = Empty,
-            attempts = Empty,
-            wait_seconds = Empty,
-            behind = Empty,
-            hold = Empty,
-            fence = Empty,
-            error = Empty
-        );
+        let listened_to = quietly(|| {
+            tracing::enabled!(target: TARGET, Level::DEBUG) || core.telemetry.meter(label).listened_to
+        });
+        let span = QuietSpan::new(|| {
+            tracing::debug_span!(
+                target: TARGET,
+                "acquire",
+                %name,
+                kind = label.word(),
+                store = core.telemetry.store,
+                owner,
+                outcome = Empty,
+                attempts = Empty,
+                wait_seconds = Empty,
+                behind = Empty,
+                hold = Empty,
+                fence = Empty,
+                error = Empty
+            )
+        });
         let began = listened_to.then(|| core.clock.now());
         Self { core, label, name, owner, began, span, stats: AcquireStats::default() }
     }
 
-    pub(crate) fn span(&self) -> Span {
-        self.span.clone()
+    pub(crate) fn span(&self) -> &QuietSpan {
+        &self.span
     }
 
     /// Logs that it is blocked by others and waits.
     pub(crate) fn waits(&self) {
-        tracing::debug!(
-            target: TARGET,
-            name = %self.name,
-            kind = self.label.word(),
-            store = self.core.telemetry.store,
-            behind = self.stats.behind().map(display),
-            "waiting"
-        );
+        quietly(|| {
+            tracing::debug!(
+                target: TARGET,
+                name = %self.name,
+                kind = self.label.word(),
+                store = self.core.telemetry.store,
+                behind = self.stats.behind().map(display),
+                "waiting"
+            );
+        });
     }
 
     /// Records the outcome of an acquire, and passes it on.
@@ -116,7 +121,7 @@ impl<'a> AcquireTrace<'a> {
 
     pub(crate) fn end(&mut self, outcome: Outcome<'_>) {
         if let Some(began) = self.began.take() {
-            self.tell(began, &outcome);
+            quietly(|| self.tell(began, &outcome));
         }
     }
 
@@ -156,16 +161,17 @@ impl<'a> AcquireTrace<'a> {
         let (behind, id) = (self.stats.behind().map(display), hold.map(|hold| display(hold.claim.id)));
         let fence = hold.and_then(|hold| hold.fence).map(|fence| fence.0);
         let error = error.map(display);
-        self.span.record("outcome", outcome);
-        self.span.record("attempts", attempts);
-        self.span.record("wait_seconds", wait_seconds);
-        self.span.record("behind", &behind);
-        self.span.record("hold", &id);
-        self.span.record("fence", fence);
-        self.span.record("error", &error);
+        let span = self.span.get();
+        span.record("outcome", outcome);
+        span.record("attempts", attempts);
+        span.record("wait_seconds", wait_seconds);
+        span.record("behind", &behind);
+        span.record("hold", &id);
+        span.record("fence", fence);
+        span.record("error", &error);
         tracing::debug!(
             target: TARGET,
-            parent: &self.span,
+            parent: span,
             name = %self.name,
             kind = self.label.word(),
             store = self.core.telemetry.store,
@@ -184,8 +190,10 @@ impl<'a> AcquireTrace<'a> {
 impl Drop for AcquireTrace<'_> {
     fn drop(&mut self) {
         if let Some(began) = self.began.take() {
-            self.core.telemetry.meter(self.label).cancelled.increment(1);
-            self.say("cancelled", self.core.clock.now().since(began), None, None);
+            quietly(|| {
+                self.core.telemetry.meter(self.label).cancelled.increment(1);
+                self.say("cancelled", self.core.clock.now().since(began), None, None);
+            });
         }
     }
 }

@@ -6,13 +6,15 @@
 mod acquire_trace;
 #[cfg_attr(not(feature = "metrics"), path = "no_meters.rs")]
 mod meters;
+mod quietly;
 
 use std::time::Duration;
 
-use tracing::{Level, Span};
+use tracing::Level;
 
 pub(crate) use self::acquire_trace::{AcquireStats, AcquireTrace, Outcome};
 use self::meters::{Meter, Meters};
+pub(crate) use self::quietly::{QuietSpan, quietly};
 use crate::backend::{Claim, Clock, Deadlock, Error, Kind, LostReason, Name, Time};
 use crate::engine::hold::Hold;
 
@@ -125,11 +127,15 @@ impl Telemetry {
 
     /// Counts a new hold.
     pub(crate) fn held(&self, hold: &Hold) {
-        self.meter(hold.claim.kind).held.increment(1);
+        quietly(|| self.meter(hold.claim.kind).held.increment(1));
     }
 
     /// Records the end of a hold.
     pub(crate) fn ended(&self, hold: &Hold, end: End, clock: &Clock) {
+        quietly(|| self.tell_end(hold, end, clock));
+    }
+
+    fn tell_end(&self, hold: &Hold, end: End, clock: &Clock) {
         let meter = self.meter(hold.claim.kind);
         let told = match end {
             End::Lost(_) => tracing::enabled!(target: TARGET, Level::WARN),
@@ -156,8 +162,10 @@ impl Telemetry {
 
     /// Records that a release found its hold already gone.
     pub(crate) fn was_gone(&self, hold: &Hold) {
-        self.meter(hold.claim.kind).lost(LostReason::Gone);
-        self.say_lost(hold, LostReason::Gone, None);
+        quietly(|| {
+            self.meter(hold.claim.kind).lost(LostReason::Gone);
+            self.say_lost(hold, LostReason::Gone, None);
+        });
     }
 
     fn say_lost(&self, hold: &Hold, reason: LostReason, held_seconds: Option<f64>) {
@@ -166,118 +174,162 @@ impl Telemetry {
 
     /// Warns of a hold that is older than [`Settings::warn_held`](crate::Settings::warn_held).
     pub(crate) fn held_long(&self, hold: &Hold, now: Time) {
-        about!(
-            warn,
-            self,
-            hold.claim,
-            owner = hold.owner,
-            note = hold.claim.note.as_deref(),
-            held_seconds = now.since(hold.since).as_secs_f64(),
-            "held for long"
-        );
+        quietly(|| {
+            about!(
+                warn,
+                self,
+                hold.claim,
+                owner = hold.owner,
+                note = hold.claim.note.as_deref(),
+                held_seconds = now.since(hold.since).as_secs_f64(),
+                "held for long"
+            );
+        });
     }
 
     /// The span of the events about one batch of renewals, made when it is over: the thread that renews must not call
     /// a subscriber, which may block or panic.
-    pub(crate) fn renew_span(&self, holds: usize, took: Duration) -> Span {
-        tracing::debug_span!(target: TARGET, "renew", store = self.store, holds, seconds = took.as_secs_f64())
+    pub(crate) fn renew_span(&self, holds: usize, took: Duration) -> QuietSpan {
+        QuietSpan::new(
+            || tracing::debug_span!(target: TARGET, "renew", store = self.store, holds, seconds = took.as_secs_f64()),
+        )
     }
 
     pub(crate) fn renewed(&self, hold: &Hold) {
-        self.meter(hold.claim.kind).renewals.increment(1);
-        about!(debug, self, hold.claim, remaining_seconds = hold.remaining().as_secs_f64(), "renewed");
+        quietly(|| {
+            self.meter(hold.claim.kind).renewals.increment(1);
+            about!(debug, self, hold.claim, remaining_seconds = hold.remaining().as_secs_f64(), "renewed");
+        });
     }
 
     /// Records the first renewal after one or more that failed.
     pub(crate) fn renewed_again(&self, hold: &Hold) {
-        self.meter(hold.claim.kind).renewals.increment(1);
-        about!(info, self, hold.claim, remaining_seconds = hold.remaining().as_secs_f64(), "renewed again");
+        quietly(|| {
+            self.meter(hold.claim.kind).renewals.increment(1);
+            about!(
+                info,
+                self,
+                hold.claim,
+                remaining_seconds = hold.remaining().as_secs_f64(),
+                "renewed again"
+            );
+        });
     }
 
     /// Records a renewal that failed. Only the `first` of several in a row is a warning.
     pub(crate) fn renewal_failed(&self, claim: &Claim, error: &str, first: bool) {
-        self.meter(claim.kind).failed(Call::Renew);
-        if first {
-            about!(warn, self, claim, error, "renewal failed, trying again");
-        } else {
-            about!(debug, self, claim, error, "renewal failed again");
-        }
+        quietly(|| {
+            self.meter(claim.kind).failed(Call::Renew);
+            if first {
+                about!(warn, self, claim, error, "renewal failed, trying again");
+            } else {
+                about!(debug, self, claim, error, "renewal failed again");
+            }
+        });
     }
 
-    pub(crate) fn release_span(&self, claim: &Claim) -> Span {
-        tracing::debug_span!(
-            target: TARGET,
-            "release",
-            name = %claim.name,
-            kind = KindLabel::from(claim.kind).word(),
-            store = self.store,
-            hold = %claim.id
-        )
+    pub(crate) fn release_span(&self, claim: &Claim) -> QuietSpan {
+        QuietSpan::new(|| {
+            tracing::debug_span!(
+                target: TARGET,
+                "release",
+                name = %claim.name,
+                kind = KindLabel::from(claim.kind).word(),
+                store = self.store,
+                hold = %claim.id
+            )
+        })
     }
 
     /// Records a release that was given up.
     pub(crate) fn release_failed(&self, claim: &Claim, error: &Error) {
-        self.meter(claim.kind).failed(Call::Release);
-        // It was retried until its lease was over, so nothing of it is left in the store.
-        if error.is_transient() {
-            about!(debug, self, claim, %error, "the release was not confirmed, but its time is over");
-        } else {
-            about!(warn, self, claim, %error, "not released; it ends with its lease");
-        }
+        quietly(|| {
+            self.meter(claim.kind).failed(Call::Release);
+            // It was retried until its lease was over, so nothing of it is left in the store.
+            if error.is_transient() {
+                about!(debug, self, claim, %error, "the release was not confirmed, but its time is over");
+            } else {
+                about!(warn, self, claim, %error, "not released; it ends with its lease");
+            }
+        });
     }
 
     pub(crate) fn suspected(&self, holds: usize) {
-        tracing::warn!(
-            target: TARGET,
-            store = self.store,
-            holds,
-            "the store may have forgotten what is held: it is asked again"
-        );
+        quietly(|| {
+            tracing::warn!(
+                target: TARGET,
+                store = self.store,
+                holds,
+                "the store may have forgotten what is held: it is asked again"
+            );
+        });
+    }
+
+    pub(crate) fn not_given_back(&self, name: &Name, error: &Error) {
+        quietly(|| {
+            tracing::warn!(target: TARGET, %name, store = self.store, %error, "permits taken by a cancelled acquire may not have been given back");
+        });
+    }
+
+    pub(crate) fn not_finished(&self, name: &Name, error: &Error) {
+        quietly(|| {
+            tracing::warn!(target: TARGET, %name, store = self.store, %error, "a change of a count that was begun was not finished");
+        });
     }
 
     pub(crate) fn cannot_watch(&self, name: &Name, error: &Error) {
-        tracing::warn!(target: TARGET, %name, store = self.store, %error, "cannot watch, polling instead");
+        quietly(|| {
+            tracing::warn!(target: TARGET, %name, store = self.store, %error, "cannot watch, polling instead");
+        });
     }
 
     pub(crate) fn not_ready(&self, name: &Name, error: &Error) {
-        tracing::warn!(target: TARGET, %name, store = self.store, %error, "waiting for the store");
+        quietly(|| {
+            tracing::warn!(target: TARGET, %name, store = self.store, %error, "waiting for the store");
+        });
     }
 
     pub(crate) fn waits_for_itself(&self, name: &Name) {
-        tracing::warn!(
-            target: TARGET,
-            %name,
-            store = self.store,
-            "this task or thread waits for a name that it holds itself under another owner: name one owner with .owner(&me) \
-             on both, or run both inside me.scope(..), to enter again"
-        );
+        quietly(|| {
+            tracing::warn!(
+                target: TARGET,
+                %name,
+                store = self.store,
+                "this task or thread waits for a name that it holds itself under another owner: name one owner with .owner(&me) \
+                 on both, or run both inside me.scope(..), to enter again"
+            );
+        });
     }
 
     pub(crate) fn deadlock(&self, kind: Kind, deadlock: &Deadlock) {
-        self.meter(kind).deadlocks.increment(1);
-        tracing::warn!(
-            target: TARGET,
-            name = %deadlock.name,
-            kind = KindLabel::from(kind).word(),
-            store = self.store,
-            circle = %deadlock.circle(),
-            "deadlock"
-        );
+        quietly(|| {
+            self.meter(kind).deadlocks.increment(1);
+            tracing::warn!(
+                target: TARGET,
+                name = %deadlock.name,
+                kind = KindLabel::from(kind).word(),
+                store = self.store,
+                circle = %deadlock.circle(),
+                "deadlock"
+            );
+        });
     }
 
     /// Counts a waiter until the returned value is dropped.
     pub(crate) fn waiting(&self, label: KindLabel) -> Waiting<'_> {
-        let meter = self.meter(label);
-        meter.waiting.increment(1);
-        Waiting(meter)
+        quietly(|| self.meter(label).waiting.increment(1));
+        Waiting { telemetry: self, label }
     }
 }
 
 /// A waiter, counted until it is dropped.
-pub(crate) struct Waiting<'a>(&'a Meter);
+pub(crate) struct Waiting<'a> {
+    telemetry: &'a Telemetry,
+    label: KindLabel,
+}
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.waiting.decrement(1);
+        quietly(|| self.telemetry.meter(self.label).waiting.decrement(1));
     }
 }
