@@ -68,3 +68,17 @@ fn doctor_looks_at_the_nodes_that_answer() {
     servers[0].kill().unwrap();
     harness.run(&["doctor"]).code(69).says("none of 3 nodes answers");
 }
+
+/// D13. While most nodes are young nobody holds the name: it is not called busy, neither at once nor after a wait.
+#[test]
+fn young_nodes_are_not_busy() {
+    let servers: Vec<Redis> = (0..3).map(|_| Redis::start(RedisOptions::default()).unwrap()).collect();
+    let hosts: Vec<String> = servers.iter().map(|s| format!("127.0.0.1:{}", s.port())).collect();
+    let url = format!("redlock://{}?max_lease=1h&node_timeout=5s", hosts.join(","));
+    let harness = Harness::at(url);
+    for wait in [&["--no-wait"][..], &["--wait", "2s"]] {
+        let words = [&["run", "demo"], wait, &["--", "touch", "ran"]].concat();
+        harness.run(&words).code(69);
+    }
+    assert!(harness.read("ran").is_none());
+}
