@@ -25,7 +25,7 @@ impl Tree {
         let names = String::from_utf8_lossy(&listed.stdout).into_owned();
         let wanted: HashSet<PathBuf> = names
             .split('\0')
-            .filter(|n| !n.is_empty() && from.join(n).is_file())
+            .filter(|n| !n.is_empty() && from.join(n).symlink_metadata().is_ok())
             .map(PathBuf::from)
             .collect();
         if wanted.is_empty() {
@@ -38,10 +38,30 @@ impl Tree {
             fs::remove_file(tree.root.join(gone)).map_err(failed)?;
         }
         for file in &wanted {
-            let text = fs::read(from.join(file)).map_err(failed)?;
-            tree.put(file, &text).map_err(failed)?;
+            // Packages have links, also to folders. They are relative, so they lead to the same place here.
+            match fs::read_link(from.join(file)) {
+                Ok(to) => tree.link(file, &to).map_err(failed)?,
+                Err(_) => {
+                    let text = fs::read(from.join(file)).map_err(failed)?;
+                    tree.put(file, &text).map_err(failed)?;
+                }
+            }
         }
         Ok(tree)
+    }
+
+    fn link(&self, file: &Path, to: &Path) -> io::Result<()> {
+        let path = self.root.join(file);
+        if fs::read_link(&path).is_ok_and(|old| old == to) {
+            return Ok(());
+        }
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        if path.symlink_metadata().is_ok() {
+            fs::remove_file(&path)?;
+        }
+        std::os::unix::fs::symlink(to, path)
     }
 
     /// Writes a file if its content differs, so that unchanged files are not rebuilt.
