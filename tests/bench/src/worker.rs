@@ -9,8 +9,12 @@ use std::io::BufRead;
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
 use tenure::backend::Clock;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::Result;
@@ -128,18 +132,18 @@ async fn contend(url: &str, turns: Turns, tasks: usize) -> Result<u8> {
                     let asked = std::time::Instant::now();
                     let guard = lock.acquire().await?;
                     waits.push(asked.elapsed().as_secs_f64() * 1e6);
-                    work(hold);
+                    work(hold).await?;
                     guard.release().await?;
                     if !pause.is_zero() {
                         tokio::time::sleep(pause).await;
                     }
                 }
-                Ok::<_, tenure::Error>(waits)
+                Ok::<_, Box<dyn std::error::Error + Send + Sync>>(waits)
             })
         });
         let mut waits = Vec::new();
         for task in turns.collect::<Vec<_>>() {
-            waits.extend(task.await??);
+            waits.extend(task.await?.map_err(|error| error.to_string())?);
         }
         println!("pairs {}", waits.len());
         println!("longest {:.0}", percentile(&waits, 1.0));
@@ -149,12 +153,19 @@ async fn contend(url: &str, turns: Turns, tasks: usize) -> Result<u8> {
     Ok(0)
 }
 
-/// Sleeps as a thread of the peer does: the runtime's timer has a resolution of a millisecond, and may take two for
-/// one.
-fn work(time: Duration) {
-    if !time.is_zero() {
-        tokio::task::block_in_place(|| std::thread::sleep(time));
+/// Waits as long as a thread of the peer sleeps, whose sleep the kernel makes longer by its slack, and blocks nothing, as
+/// that thread does not. The runtime's own timer has a resolution of a millisecond, and may take two for one.
+async fn work(time: Duration) -> std::io::Result<()> {
+    const SLACK: Duration = Duration::from_micros(50);
+    if time.is_zero() {
+        return Ok(());
     }
+    let time = Timespec::try_from(time + SLACK).map_err(std::io::Error::other)?;
+    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+    let once = Itimerspec { it_interval: Timespec::default(), it_value: time };
+    timerfd_settime(&timer, TimerfdTimerFlags::empty(), &once)?;
+    // A timer is read as a pipe is.
+    Receiver::from_owned_fd_unchecked(timer)?.readable().await
 }
 
 async fn lock(url: &str, name: &str) -> Result<u8> {
