@@ -160,7 +160,8 @@ impl Latch {
         let looks = || {
             core.retry(outage, async || {
                 let id = Op::new(core);
-                let answer = core.backend.count(name, Counter::Latch, CountOp::Get, id.repeatable(name)?).await;
+                let answer =
+                    core.backend.count(name, Counter::Latch, CountOp::Get, id.repeatable(name)?).await;
                 note(failure, answer.as_ref().err());
                 answer
             })
