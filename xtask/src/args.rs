@@ -50,6 +50,7 @@ cargo xtask release                  all that must hold before the crates are pu
                                      Rust versions, licences; uploads nothing
 cargo xtask docs                     the site and the API documentation: builds them, checks links and Rust blocks, says
                                      where they are
+cargo xtask screenshots              takes the pictures of `tenure top` into docs/images, from a real screen
 cargo xtask help                     this
 
 Exit codes: 0 good, 1 something failed, 2 wrong usage, 3 a package is missing and cannot be installed.
@@ -63,6 +64,7 @@ pub(crate) enum Task {
     Mutants { only: Option<String>, list: bool },
     Api,
     Docs,
+    Screenshots,
     Newcomer { warm: bool },
     Release,
     Help,
@@ -93,10 +95,11 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
         ["check"] => Ok(Task::Check),
         ["api"] => Ok(Task::Api),
         ["docs"] => Ok(Task::Docs),
+        ["screenshots"] => Ok(Task::Screenshots),
         ["newcomer"] => Ok(Task::Newcomer { warm: false }),
         ["newcomer", "--warm"] => Ok(Task::Newcomer { warm: true }),
         ["release"] => Ok(Task::Release),
-        ["check" | "api" | "docs" | "newcomer" | "release", extra, ..] => {
+        ["check" | "api" | "docs" | "screenshots" | "newcomer" | "release", extra, ..] => {
             Err(format!("`{}` takes no `{extra}`", words[0]))
         }
         ["test", ref rest @ ..] => test(rest).map(Task::Test),
@@ -193,6 +196,7 @@ mod tests {
         assert_eq!(parsed("test --help"), Ok(Task::Help));
         assert_eq!(parsed("check"), Ok(Task::Check));
         assert_eq!(parsed("api"), Ok(Task::Api));
+        assert_eq!(parsed("screenshots"), Ok(Task::Screenshots));
         assert_eq!(parsed("newcomer --warm"), Ok(Task::Newcomer { warm: true }));
         assert_eq!(parsed("test"), Ok(Task::Test(Wanted::default())));
         let words = ["--only", "embedded", "--quick"].map(String::from).into();

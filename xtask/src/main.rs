@@ -18,6 +18,7 @@ mod peers;
 mod publishable;
 mod release;
 mod run;
+mod screenshots;
 mod summary;
 mod test;
 mod tidy;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Task::Release => release::release(),
         Task::Newcomer { warm } => newcomer::newcomer(warm),
         Task::Docs => check::docs(),
+        Task::Screenshots => screenshots::screenshots(),
         Task::Test(wanted) => test::test(&wanted),
         Task::Bench(words) => bench::bench(&words),
         Task::Mutants { only, list } => mutants::mutants(only.as_deref(), list),
