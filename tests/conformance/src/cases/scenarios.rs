@@ -10,7 +10,7 @@ use tenure::testing::{Call, Fate, Faults};
 use tenure::{Client, Family, Owner};
 
 use super::Case;
-use crate::harness::{A_WHILE, Harness, SHORT, done, ok, poll_once, poll_times, until, within};
+use crate::harness::{A_WHILE, Harness, SHORT, done, ok, poll_once, poll_times, take, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     const NEEDS: &[Family] = &[Family::Lock, Family::ReadWrite];
@@ -79,7 +79,7 @@ async fn s1d_old_guards_do_not_count_for_a_new_hold(harness: Arc<Harness>) {
     let (client, other) = (harness.client(), harness.client());
     let lock = client.lock("x").owner(&Owner::new());
     let short = lock.clone().lease(SHORT);
-    let old = [ok(short.acquire().await), ok(short.acquire().await)];
+    let old = [take(&short).await, take(&short).await];
     let between = ok(within("the lease ends", other.lock("x").acquire()).await);
     ok(between.release().await);
     let new = ok(lock.acquire().await);
@@ -194,7 +194,7 @@ async fn two_tasks_and_a_stranger(harness: &Harness, client: &Client) {
 async fn l2b_also_if_the_reentry_fails_at_first(harness: Arc<Harness>) {
     let refusals = AtomicUsize::new(0);
     let mut settings = harness.settings();
-    settings.call_timeout = Duration::from_millis(50);
+    settings.call_timeout = Duration::from_secs(5);
     let client = harness.faulty_client_with(settings, move |call| match call {
         Call::TryAcquire(claim) if claim.holds > 1 => {
             Fate { refused: refusals.fetch_add(1, SeqCst) < 12, ..Fate::default() }
