@@ -78,7 +78,7 @@ fn one_value_for_all(server: &Redis) -> Outcome {
 
 fn look_compare_delete(server: &Redis) -> Outcome {
     let (mut slow, mut next, mut third) = (server.client()?, server.client()?, server.client()?);
-    assert!(set(&mut slow, "d", "slow", &["PX", "2000"])?);
+    assert!(set(&mut slow, "d", "slow", &["PX", "3000"])?);
     assert_eq!(slow.cmd(&["GET", "d"])?.text(), "slow"); // still its own …
     until_over(&mut slow, "d")?; // … and it is paused here
     assert!(set(&mut next, "d", "next", &["PX", "60000"])?);
@@ -90,11 +90,11 @@ fn look_compare_delete(server: &Redis) -> Outcome {
 }
 
 async fn tenure(server: &Redis) -> Outcome {
-    let client = tenure::connect(&format!("{}?lease=2s", server.url())).await?;
-    let (wait, lease) = (Duration::from_secs(20), Duration::from_millis(500));
+    let client = tenure::connect(&format!("{}?lease=9s", server.url())).await?;
+    let (wait, lease) = (Duration::from_secs(60), Duration::from_secs(3));
 
     // Set, limit and owner are one step on the server, so nothing can come in between.
-    client.lock("e").acquire().await?.detach(); // it dies: nobody renews or releases any more
+    client.lock("e").lease(lease).acquire().await?.detach(); // it dies: nobody renews or releases any more
     let next = client.lock("e").try_acquire_for(wait).await?.expect("after one lease");
     println!("5. tenure: a dead holder is out after its lease");
     next.release().await?;
@@ -109,7 +109,7 @@ async fn tenure(server: &Redis) -> Outcome {
 
     // Who gave no lease has one that is renewed.
     let guard = client.lock("g").acquire().await?;
-    let work = async { tokio::time::sleep(Duration::from_secs(5)).await };
+    let work = async { tokio::time::sleep(Duration::from_secs(10)).await };
     guard.while_held(work).await?;
     assert!(guard.is_held() && guard.fence().is_some());
     println!("7. tenure: whoever lives is renewed, for as long as it takes");

@@ -16,7 +16,7 @@ pub use testbed::{FAR, PATIENCE, done, until, within};
 use tenure::backend::Backend;
 use tenure::backend::Liveness;
 use tenure::testing::{Call, Fate, Faults};
-use tenure::{Client, Holder, Result, Settings};
+use tenure::{Client, Guard, Holder, Lock, Result, Settings};
 
 use crate::stores::World;
 use crate::worker::Worker;
@@ -221,10 +221,15 @@ pub fn ok<T>(result: Result<T>) -> T {
     }
 }
 
-/// Repeats a wait with a time limit until the store has answered: one that a busy store did not answer in time shows
+/// Repeats a call with a time limit until the store has answered: one that a busy store did not answer in time shows
 /// nothing.
 pub async fn repeat_if_unanswered<T, F: Future<Output = Result<T>>>(wait: impl Fn() -> F) -> T {
-    testbed::retry("a limited wait is answered", tenure::Error::is_transient, wait).await
+    testbed::retry("a call with a time limit is answered", tenure::Error::is_transient, wait).await
+}
+
+/// Takes what is free. An answer that comes after a short lease is none: it is asked for again.
+pub async fn take(lock: &Lock) -> Guard {
+    repeat_if_unanswered(|| lock.acquire()).await
 }
 
 /// Limits how many cases that keep a core busy for seconds run at once; together they would make each other time out.

@@ -150,13 +150,13 @@ fn its_end_is_told_of_and_the_command_goes_on() {
 
 #[test]
 fn what_the_command_leaves_behind_is_not_watched() {
-    let harness = Harness::with("?lease=2s");
+    let harness = Harness::with("?lease=9s");
     let left =
         "(exec >&- 2>&-; echo 1 > left; until [ -e end ]; do sleep 0.02; done; echo 1 > lived) & exit 0";
     harness.run(&["run", "demo", "-c", left]).code(0);
     harness.number("left");
     // The next one gets the lock and runs past the end of the lease that the first one had.
-    harness.run(&["run", "demo", "--", "sleep", "2.5"]).code(0);
+    harness.run(&["run", "demo", "--", "sleep", "9.5"]).code(0);
     harness.touch("end");
     harness.number("lived");
 }

@@ -8,10 +8,16 @@ use std::time::{Duration, Instant};
 use tenure_core::backend::CountOp;
 use tenure_core::testing::{Call, Fate, Faults};
 use tenure_core::{Client, CountingSemaphore, Error, Lock, Memory, Result, Settings};
-use testbed::{done, until};
+use testbed::{PATIENCE, done, until};
 use tokio::task::JoinHandle;
 
 const CALL_TIMEOUT: Duration = Duration::from_millis(200);
+
+fn settings(call_timeout: Duration) -> Settings {
+    let mut settings = Settings::default();
+    (settings.poll, settings.call_timeout) = (Some(Duration::from_millis(10)), call_timeout);
+    settings
+}
 
 /// How attempts and takes fare, and how many there were.
 #[derive(Debug, Default)]
@@ -42,10 +48,7 @@ impl Network {
             network.failed.fetch_add(usize::from(refused || request_lost), SeqCst);
             Fate { refused, request_lost, ..Fate::default() }
         };
-        let mut settings = Settings::default();
-        settings.poll = Some(Duration::from_millis(10));
-        settings.call_timeout = CALL_TIMEOUT;
-        Client::with(Arc::new(Faults::new(memory.clone(), plan)), settings)
+        Client::with(Arc::new(Faults::new(memory.clone(), plan)), settings(CALL_TIMEOUT))
     }
 
     /// What is told to somebody who waits when the store does not answer any more. On a busy machine the wait may be
@@ -104,8 +107,9 @@ async fn a_wait_that_ends_while_the_store_is_down_is_not_busy() {
     let client = network.client(&memory);
     let held = client.lock("x").acquire().await.unwrap();
     let short = Duration::from_millis(30);
-    assert!(client.lock("x").try_acquire_for(short).await.unwrap().is_none(), "busy");
-    assert!(!client.counting_semaphore("n").try_acquire_for(1, short).await.unwrap(), "busy");
+    let patient = Client::with(memory.clone(), settings(PATIENCE));
+    assert!(patient.lock("x").try_acquire_for(short).await.unwrap().is_none(), "busy");
+    assert!(!patient.counting_semaphore("n").try_acquire_for(1, short).await.unwrap(), "busy");
     let (lock, count) = (client.lock("x"), client.counting_semaphore("n"));
     let told = [
         network.goes_down_while(|| wait_for(lock.clone())).await,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tenure_core::backend::Attempt;
 use tenure_core::{Backend, Claim, ClientId, Error, HoldId, Kind, Lock, Name};
-use testbed::{done, until, within};
+use testbed::{done, retry, until, within};
 
 use crate::support::{
     ChildProcess, client, fresh, patient, print_line, run_role, until_waiting, wait_for_parent,
@@ -99,7 +99,9 @@ async fn eight_processes_make_the_same_file_at_once() {
 
 async fn hold(path: &Path) {
     let client = client(path);
-    let guard = client.lock("door").lease(Duration::from_secs(1)).acquire().await.unwrap();
+    let lock = client.lock("door").lease(Duration::from_secs(1));
+    // An answer that comes after a second is none: it is asked for again.
+    let guard = retry("it is taken", Error::is_transient, || lock.acquire()).await;
     print_line(guard.fence().unwrap());
     wait_for_parent();
     let note = async || client.lock("door").holder().await.unwrap()?.note;

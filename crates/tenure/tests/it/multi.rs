@@ -112,7 +112,7 @@ async fn one_that_is_busy_leaves_none_held() {
 async fn a_store_that_dies_is_all_of_it_lost() {
     let world = World::start();
     let mut settings = Settings::default();
-    (settings.lease, settings.call_timeout) = (Duration::from_secs(2), Duration::from_secs(2));
+    (settings.lease, settings.call_timeout) = (Duration::from_secs(9), Duration::from_secs(9));
     let (ours, look) = (world.process_with(settings).await, world.process().await);
     let guards = ours.all([0, 1, 2]).acquire().await.unwrap();
     world.servers[1].kill().unwrap();

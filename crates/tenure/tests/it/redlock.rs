@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tenure::backend::{Claim, Kind};
 use tenure::{Client, ClientId, Error, HoldId, LostReason, Name, Settings};
-use testbed::{FAR, PATIENCE, Redis, RedisOptions, done, io_cause, until, within};
+use testbed::{FAR, PATIENCE, Redis, RedisOptions, done, io_cause, retry, until, within};
 
 const LEASE: Duration = Duration::from_secs(9);
 /// Servers made just now have granted nothing that they could have forgotten. And those that are well may be slow.
@@ -40,6 +40,12 @@ impl Servers {
         let mut settings = Settings::default();
         settings.lease = lease;
         tenure::connect_with(&self.address(options), settings).await.expect("a majority answers")
+    }
+
+    /// Whose calls have little time to be answered.
+    async fn hasty_client(&self, options: &str) -> Client {
+        let address = self.address(options);
+        retry("a majority answers", Error::is_transient, || tenure::connect(&address)).await
     }
 
     /// On how many of the servers that answer a key is there.
@@ -103,7 +109,7 @@ async fn without_a_majority_nothing_is_granted_and_nothing_left() {
     let servers = Servers::start(5);
     let mut settings = Settings::default();
     settings.lease = FAR;
-    let address = servers.address("restart_delay=off&node_timeout=3s&max_lease=1h");
+    let address = servers.address("restart_delay=off&node_timeout=20s&max_lease=1h");
     let client = tenure::connect_with(&address, settings).await.unwrap();
     servers.0[2..].iter().for_each(|s| s.stop().unwrap());
     let error = within("an answer", client.lock("x").try_acquire()).await.unwrap_err();
@@ -389,8 +395,7 @@ async fn a_node_that_comes_back_holds_nobody_up() {
     let servers = Servers::start(3);
     // What is held up ends with its lease.
     let options = "restart_delay=off&node_timeout=5s&timeout=1s&lease=30m&max_lease=1h";
-    let address = servers.address(options);
-    let client = tenure::connect(&address).await.unwrap();
+    let client = servers.hasty_client(options).await;
     let pair = async |name: String| client.lock(name).acquire().await.unwrap().release().await.unwrap();
     pair("warm".into()).await;
     servers.0[2].stop().unwrap();
@@ -433,7 +438,7 @@ async fn an_id_is_enough_to_release_from_elsewhere() {
 #[tokio::test(flavor = "multi_thread")]
 async fn so_many_tries_and_no_more() {
     let servers = Servers::start(3);
-    let client = servers.client(&format!("{FRESH}&tries=3&retry_delay=1ms-5ms")).await;
+    let client = servers.client(&format!("{FRESH}&tries=3&retry_delay=1ms-5ms&call_timeout=60s")).await;
     let other = servers.client(FRESH).await;
     let held = other.lock("x").acquire().await.unwrap();
     let error = within("an end", client.lock("x").acquire()).await.unwrap_err();

@@ -118,7 +118,7 @@ async fn an_observer_sees_each_change(harness: Arc<Harness>) {
 
 async fn an_observer_sees_a_dead_leader_go(harness: Arc<Harness>) {
     let (a, b) = (harness.client(), harness.client());
-    ok(of(&a).lease(SHORT).campaign().await).detach();
+    repeat_if_unanswered(|| async { of(&a).lease(SHORT).campaign().await }).await.detach();
     let mut observer = ok(of(&b).observe());
     if next(&mut observer).await.is_some() {
         assert_eq!(next(&mut observer).await, None, "it is seen to go");

@@ -8,7 +8,9 @@ use tenure::{Client, ClientId, Error, Family, HoldId, Semaphore};
 use tokio::sync::Barrier;
 
 use super::Case;
-use crate::harness::{A_WHILE, FAR, Harness, RENEWED, SHORT, done, ok, repeat_if_unanswered, until, within};
+use crate::harness::{
+    A_WHILE, FAR, Harness, RENEWED, SHORT, done, ok, repeat_if_unanswered, take, until, within,
+};
 
 pub(super) fn cases() -> Vec<Case> {
     cases![
@@ -158,7 +160,7 @@ async fn permits_of_dead_holders_are_returned(harness: Arc<Harness>) {
     let (a, b) = (of(&harness.client(), 3), of(&harness.client(), 3));
     let alive = ok(b.acquire().await);
     let start = Instant::now();
-    ok(a.permits(2).lease(SHORT).acquire().await).detach();
+    take(&a.permits(2).lease(SHORT)).await.detach();
     let next = ok(within("the dead one's permits", b.acquire_many(2)).await);
     assert!(start.elapsed() >= SHORT, "free after {:?}", start.elapsed());
     assert!(alive.is_held());
@@ -191,8 +193,9 @@ async fn a_permit_can_be_released_by_id(harness: Arc<Harness>) {
 
 async fn a_permit_renewed_by_id_outlives_its_lease(harness: Arc<Harness>) {
     let (a, b, look) = (of(&harness.client(), 1), of(&harness.client(), 1), of(&harness.observer(), 1));
+    let has_sessions = harness.has_sessions();
     let id = ok(a.permits(1).lease(RENEWED).acquire().await).detach();
-    if harness.has_sessions() {
+    if has_sessions {
         let refused = b.renew_by(id, FAR).await;
         assert!(matches!(refused, Err(Error::Unsupported { .. })), "{refused:?}");
         assert!(ok(b.release_by(id).await));

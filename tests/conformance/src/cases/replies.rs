@@ -56,12 +56,12 @@ async fn one_serves_two_guards_and_none_follows_the_release(harness: Arc<Harness
         }
     });
     let lock = client.lock("x").owner(&Owner::new());
+    let start = Instant::now();
     let (outer, inner) = (ok(lock.acquire().await), ok(lock.acquire().await));
     assert!(ok(client.lock("x").try_acquire().await).is_none());
-    let start = Instant::now();
     until("three renewals", || async { renewed.load(SeqCst) >= 3 }).await;
     let periods = start.elapsed().as_secs_f64() / (RENEWED.as_secs_f64() / 3.0);
-    assert!(periods > 2.0, "two guards are renewed twice: 3 in {periods:.1} periods");
+    assert!(periods > 2.5, "two guards are renewed twice: 3 in {periods:.1} periods");
     ok(inner.release().await);
     ok(outer.release().await);
     // One in flight may still arrive. A whole interval without any shows that there are no more.
@@ -230,17 +230,19 @@ async fn an_inner_release_that_arrives_last_succeeds(harness: Arc<Harness>) {
 }
 
 async fn a_wait_times_out_on_a_slow_store(harness: Arc<Harness>) {
-    let attempts = AtomicUsize::new(0);
-    let client = harness.faulty_client(move |call| match call {
-        Call::TryAcquire(_) if attempts.fetch_add(1, SeqCst) >= 2 => Fate { delay: FAR, ..Fate::default() },
-        _ => Fate::default(),
+    let held = ok(harness.client().lock("x").acquire().await);
+    let given_up = repeat_if_unanswered(|| async {
+        // The first attempt is answered, those of the gate are not.
+        let attempts = AtomicUsize::new(0);
+        let client = harness.faulty_client(move |call| match call {
+            Call::TryAcquire(_) if attempts.fetch_add(1, SeqCst) >= 1 => {
+                Fate { delay: FAR, ..Fate::default() }
+            }
+            _ => Fate::default(),
+        });
+        client.lock("x").try_acquire_for(A_WHILE * 2).await
     });
-    let held = ok(client.lock("x").acquire().await);
-    assert!(
-        repeat_if_unanswered(|| async { client.lock("x").try_acquire_for(A_WHILE * 2).await })
-            .await
-            .is_none()
-    );
+    assert!(given_up.await.is_none());
     ok(held.release().await);
 }
 
@@ -260,7 +262,7 @@ async fn a_failed_reentry_changes_nothing(harness: Arc<Harness>) {
     let refuses = Arc::new(AtomicBool::new(true));
     let plan = refuses.clone();
     let mut settings = harness.settings();
-    settings.call_timeout = Duration::from_millis(50);
+    settings.call_timeout = Duration::from_secs(5);
     let client = harness.faulty_client_with(settings, move |call| match call {
         Call::TryAcquire(claim) if claim.holds > 1 => Fate { refused: plan.load(SeqCst), ..Fate::default() },
         _ => Fate::default(),
@@ -280,6 +282,7 @@ async fn a_failed_reentry_changes_nothing(harness: Arc<Harness>) {
 
 async fn waiters_send_nothing(harness: Arc<Harness>) {
     const WAITERS: usize = 200;
+    let is_quorum = harness.bare_backend().info().scheme == "redlock";
     let attempts = Arc::new(AtomicUsize::new(0));
     let counted = attempts.clone();
     let client = harness.faulty_client(move |call| {
@@ -294,15 +297,12 @@ async fn waiters_send_nothing(harness: Arc<Harness>) {
         })
         .collect();
     until("all have tried once", || async { attempts.load(SeqCst) > WAITERS }).await;
-    let tried = attempts.load(SeqCst);
+    let (start, tried) = (Instant::now(), attempts.load(SeqCst));
     tokio::time::sleep(A_WHILE * 3).await;
-    // At most one attempt of the gate. A quorum keeps polling.
-    let looks = if harness.bare_backend().info().scheme == "redlock" { 120 } else { 1 };
-    assert!(
-        attempts.load(SeqCst) <= tried + looks,
-        "{} attempts while nothing happens",
-        attempts.load(SeqCst) - tried
-    );
+    let more = attempts.load(SeqCst) - tried;
+    // At most one attempt of the gate. A quorum keeps polling, each 5 ms at most: see its `retry_delay`.
+    let rounds = if is_quorum { start.elapsed().as_millis() as usize / 5 } else { 0 };
+    assert!(more <= rounds + 1, "{more} attempts while nothing happens");
     let tried = attempts.load(SeqCst);
     ok(held.release().await);
     for task in waiting {

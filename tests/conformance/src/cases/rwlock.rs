@@ -171,11 +171,10 @@ async fn a_writer_that_gives_up_lets_readers_pass(harness: Arc<Harness>) {
 }
 
 async fn a_dead_readers_share_expires_alone(harness: Arc<Harness>) {
-    let (a, b) = (harness.client(), harness.client());
+    let (a, b, look) = (harness.client(), harness.client(), harness.observer().rwlock("x"));
     let dead = ok(read(&a).lease(RENEWED).acquire().await).detach();
     let alive = ok(read(&b).acquire().await);
     let waiting = tokio::spawn(async move { ok(write(&a).acquire().await) });
-    let look = harness.observer().rwlock("x");
     let ids = || async { ok(look.holders().await).iter().map(|h| h.id.clone()).collect::<Vec<_>>() };
     assert_eq!(ids().await, [dead.to_string(), alive.id().to_string()]);
     let left = [alive.id().to_string()];

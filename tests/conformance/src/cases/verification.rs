@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tenure::backend::Released;
 use tenure::backend::{Claim, Kind};
-use tenure::testing::{Call, Fate};
+use tenure::testing::{Call, Fate, Faults};
 use tenure::{Client, Family, Guard, HoldId, LostReason};
 
 use super::Case;
@@ -74,6 +74,7 @@ async fn verification_does_not_extend_a_lease(harness: Arc<Harness>) {
         }
         Fate::default()
     });
+    let (look, has_sessions) = (harness.observer(), harness.has_sessions());
     let start = Instant::now();
     let guard = ok(client.lock("x").lease(RENEWED).acquire().await);
     // An upper bound: the lease began in the store before now.
@@ -88,7 +89,8 @@ async fn verification_does_not_extend_a_lease(harness: Arc<Harness>) {
     assert!(guard.is_held(), "a proof is not a loss");
     assert!(guard.remaining() < left, "longer than before: {:?} after {left:?}", guard.remaining());
     let asked = start.elapsed();
-    let held = harness.remaining_lease(&ok(harness.observer().lock("x").holder().await).expect("held"));
+    let held = ok(look.lock("x").holder().await).expect("held").left;
+    assert_eq!(held.is_none(), has_sessions);
     // `held` is as of the query, which was after `asked`, so the comparison is on the safe side.
     assert!(
         held.is_none_or(|held| asked + held <= end + A_WHILE),
@@ -100,25 +102,24 @@ async fn verification_does_not_extend_a_lease(harness: Arc<Harness>) {
 }
 
 async fn a_reentry_during_verification_is_repeated(harness: Arc<Harness>) {
-    // The suspicion is raised while the reply to the re-entry is in flight: that reply does not count any more.
+    // The suspicion is raised while the re-entry is in flight: its reply does not count any more.
     let entries = Arc::new(AtomicUsize::new(0));
     let counted = entries.clone();
-    let client = harness.faulty_client(move |call| match call {
+    let backend = harness.bare_backend();
+    let suspicion = backend.info().suspicion.clone();
+    let plan = move |call: Call<'_>| match call {
         Call::TryAcquire(claim) if claim.holds > 1 => {
-            counted.fetch_add(1, SeqCst);
-            Fate { late: A_WHILE * 4, ..Fate::default() }
+            if counted.fetch_add(1, SeqCst) == 0 {
+                suspicion.raise();
+            }
+            Fate { late: A_WHILE, ..Fate::default() }
         }
         _ => Fate::default(),
-    });
+    };
+    let client = Client::with(Arc::new(Faults::new(backend, plan)), harness.settings());
     let lock = client.lock("x").owner(&tenure::Owner::new());
     let outer = ok(lock.acquire().await);
-    let entering = tokio::spawn({
-        let lock = lock.clone();
-        async move { ok(lock.acquire().await) }
-    });
-    until("it enters", || async { entries.load(SeqCst) == 1 }).await;
-    raise(&client);
-    let inner = done("inside", entering).await;
+    let inner = ok(within("inside", lock.acquire()).await);
     assert_eq!((entries.load(SeqCst), inner.reentry_count()), (2, 2));
     ok(inner.release().await);
     ok(outer.release().await);

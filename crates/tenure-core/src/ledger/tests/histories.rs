@@ -139,7 +139,7 @@ impl History {
     }
 }
 
-/// The same entries, as a store reads them: without an index.
+/// These entries without an index, as a store reads them.
 fn unindexed(ledger: &Ledger) -> Ledger {
     Ledger {
         holders: ledger.holders.iter().cloned().collect::<Vec<_>>().into(),

@@ -247,8 +247,7 @@ async fn nothing_is_lost_or_doubled_while_slots_move() {
 #[tokio::test]
 async fn the_loss_of_a_node_is_survived() {
     let mut bed = Bed::new(3, 1).await;
-    let options = Options { timeout: Duration::from_secs(1), ..bed.options() };
-    let transport = Transport::open(options).await.unwrap();
+    let transport = Transport::open(bed.options()).await.unwrap();
     // Stops the seed itself: the first master, which has the replica.
     let key = (0..).map(|i| format!("k{i}")).find(|k| bed.owner(&transport, k.as_bytes()) == 0).unwrap();
     let other = (0..).map(|i| format!("k{i}")).find(|k| bed.owner(&transport, k.as_bytes()) == 1).unwrap();

@@ -190,7 +190,7 @@ async fn scripts_are_forgotten_all_the_time() {
 async fn killed_connections_are_opened_anew_unseen() {
     let server = Server::start();
     // An idle connection is checked at a quarter of this.
-    let options = Options { timeout: Duration::from_secs(4), ..server.options() };
+    let options = Options { timeout: Duration::from_secs(20), ..server.options() };
     let transport = Transport::open(options).await.unwrap();
     let other = Transport::open(Options { client_name: "other".into(), ..server.options() }).await.unwrap();
     let manager = transport.connections().unwrap().manager(&server.address());
@@ -379,7 +379,7 @@ async fn an_undo_after_a_cut_is_not_certain_until_the_lease_is_over() {
 async fn an_undo_behind_a_runtime_that_stands_still() {
     let server = Server::start();
     // Half of it is spent on the connection that does not answer.
-    let options = Options { timeout: Duration::from_secs(8), ..server.options() };
+    let options = Options { timeout: Duration::from_secs(40), ..server.options() };
     let transport = Transport::open(options).await.unwrap();
     let id = HoldId { client: ClientId::new(), n: 1 };
     // Its connection does not answer, since nobody runs this runtime.

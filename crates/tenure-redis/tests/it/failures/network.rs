@@ -13,7 +13,7 @@ use testbed::{
 
 use crate::harness::{
     CALL, Harness, SHORT, about, all_held, claim, hasty, leasing, open, options, polling, renewed, settings,
-    take, templates, waiting, warm, woken_only,
+    take, templates, waiting, warm, warmed, woken_only,
 };
 
 /// How a connection that was cut ends, depending on what was in flight.
@@ -316,7 +316,9 @@ fn state(harness: &Harness) -> Vec<(String, String)> {
 async fn a_hold_is_renewed_although_its_connections_are_half_open() {
     let harness = Harness::start();
     let network = harness.network();
-    let client = network.hasty_client(settings()).await;
+    let mut options = network.options();
+    options.timeout = Duration::from_secs(3);
+    let client = warmed(options, leasing(Duration::from_secs(30))).await;
     let guard = client.lock("x").acquire().await.unwrap();
     let before = network.proxy.accepted();
     for connection in 0..before {

@@ -16,7 +16,7 @@ async fn at(server: &ZooKeeper) -> Client {
 /// A client of all servers. Requests without an answer are soon repeated, for as long as a test lasts.
 async fn at_all(ensemble: &Ensemble, session: Duration) -> Client {
     let mut settings = Settings::default();
-    settings.outage = FAR;
+    (settings.call_timeout, settings.outage) = (FAR, FAR);
     at_all_with(ensemble, session, settings).await
 }
 

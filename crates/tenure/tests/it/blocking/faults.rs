@@ -34,8 +34,9 @@ fn once(of: fn(&Call<'_>) -> bool, fate: Fate) -> impl Fn(Call<'_>) -> Fate {
 fn a_lost_answer_is_asked_for_again() {
     within("lost answers", || {
         let lost = Fate { reply_lost: true, ..Fate::default() };
-        let acquires = through(ENOUGH, once(|c| matches!(c, Call::TryAcquire(_)), lost));
-        let releases = through(ENOUGH, once(|c| matches!(c, Call::Release(_)), lost));
+        let minute = Duration::from_secs(60);
+        let acquires = through(minute, once(|c| matches!(c, Call::TryAcquire(_)), lost));
+        let releases = through(minute, once(|c| matches!(c, Call::Release(_)), lost));
         for client in [acquires, releases] {
             let guard = client.lock("x").acquire().unwrap();
             assert_eq!(client.lock("x").holders().unwrap().len(), 1);

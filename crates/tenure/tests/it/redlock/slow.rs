@@ -55,7 +55,7 @@ fn waited_for(servers: &[Redis], name: &str) -> usize {
 async fn places_go_though_a_node_stood_still_for_longer_than_a_lease() {
     let servers = Servers::start(3);
     let options = "restart_delay=off&node_timeout=5s&timeout=1s&lease=1s&poll=30m";
-    let client = tenure::connect(&servers.address(options)).await.unwrap();
+    let client = servers.hasty_client(options).await;
     let other = servers.client_for(FAR, &format!("{FRESH}&max_lease=1h")).await;
     let held = other.lock("x").acquire().await.unwrap();
     let lock = client.lock("x");
@@ -102,12 +102,21 @@ async fn not_ready_is_not_busy() {
     let servers = Servers::start(3);
     let client = tenure::connect(&servers.address("max_lease=1h&node_timeout=5s")).await.unwrap();
     let now = client.lock("x").try_acquire().await.unwrap_err();
-    let wait = Duration::from_millis(300);
     let lock = client.lock("x");
-    let (one, two) = tokio::join!(lock.try_acquire_for(wait), lock.try_acquire_for(wait));
+    // On a busy machine its time may be over before there is any answer.
+    let after_a_wait = async || {
+        loop {
+            let tried = lock.try_acquire_for(Duration::from_millis(300)).await;
+            let later = tried.expect_err("nobody holds it");
+            assert!(later.is_transient(), "{later}");
+            if later.retry_after().is_some() {
+                return later;
+            }
+        }
+    };
+    let both = async { tokio::join!(after_a_wait(), after_a_wait()) };
+    let (one, two) = within("told when they will be ready", both).await;
     for later in [one, two] {
-        let later = later.expect_err("nobody holds it");
-        assert!(later.retry_after().is_some(), "{later}");
         assert_eq!(std::mem::discriminant(&later), std::mem::discriminant(&now));
     }
 }

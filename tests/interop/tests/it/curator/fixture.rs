@@ -33,7 +33,8 @@ impl Fixture {
 
     /// Tenure in this process.
     pub(crate) async fn client(&self) -> Client {
-        tenure::connect(&self.environment().url(&options(LONG))).await.expect("connected")
+        let options = format!("{}&call_timeout=60s", options(LONG));
+        tenure::connect(&self.environment().url(&options)).await.expect("connected")
     }
 
     /// The path of this name; `@` is the trial's name.

@@ -48,7 +48,7 @@ impl Fixture {
 
     /// Tenure in this process.
     pub(crate) async fn client(&self) -> Client {
-        tenure::connect(&self.environment().url("")).await.expect("connected")
+        tenure::connect(&self.environment().url("call_timeout=60s")).await.expect("connected")
     }
 
     pub(crate) fn servers(&self) -> &[Redis] {

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use interop::Options;
 use interop::trials::TrialProcess;
-use tenure::Client;
-use testbed::{Value, has_grown, until_true};
+use tenure::{Client, Error};
+use testbed::{Value, has_grown, retry, until_true};
 
 use crate::redisson::environment::Environment;
 
@@ -42,9 +42,10 @@ impl Fixture {
         self.process(self.environment().new_worker(options).await)
     }
 
-    /// Tenure in this process.
+    /// Tenure in this process. Where calls have little time, it may take several to connect.
     pub(crate) async fn client(&self, options: &str) -> Client {
-        tenure::connect(&self.environment().url(options)).await.expect("connected")
+        let url = self.environment().url(options);
+        retry("connected", Error::is_transient, || tenure::connect(&url)).await
     }
 
     fn with_name(&self, text: &str) -> String {

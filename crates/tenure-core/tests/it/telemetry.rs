@@ -33,19 +33,19 @@ fn client(change: impl FnOnce(&mut Settings)) -> (Client, Clock) {
 #[tokio::test]
 async fn an_acquire_and_its_release() {
     let (client, clock) = client(|_| ());
-    let guard = client.lock("signs/plain").acquire().await.unwrap();
+    let guard = client.lock("telemetry/plain").acquire().await.unwrap();
     let (hold, fence) = (guard.id().to_string(), guard.fence().unwrap().to_string());
     clock.advance(2 * SECOND);
     guard.release().await.unwrap();
-    let told = events("signs/plain");
+    let told = events("telemetry/plain");
     assert_eq!(words(&told), ["acquired", "released"]);
-    let base = [("name", "signs/plain"), ("kind", "lock"), ("store", "memory"), ("hold", hold.as_str())];
+    let base = [("name", "telemetry/plain"), ("kind", "lock"), ("store", "memory"), ("hold", hold.as_str())];
     let with = |more: &[(&'static str, &'static str)]| [&base[..], more].concat();
     let mut acquired = with(&[("attempts", "1"), ("wait_seconds", "0.0"), ("holds", "1")]);
     acquired.push(("fence", &fence));
     same(&told[0], "DEBUG", &acquired);
     same(&told[1], "DEBUG", &with(&[("held_seconds", "2.0"), ("how", "released")]));
-    let spans = spans("signs/plain");
+    let spans = spans("telemetry/plain");
     assert_eq!(words(&spans), ["acquire", "release"]);
     let mut acquire = with(&[("outcome", "acquired"), ("attempts", "1"), ("wait_seconds", "0.0")]);
     acquire.push(("fence", &fence));
@@ -58,24 +58,25 @@ async fn who_waits_and_for_whom() {
     let (client, clock) = client(|_| ());
     let me = Owner::new();
     let number = format!("{me:?}").replace(|c: char| !c.is_ascii_digit(), "");
-    let guard = client.lock("signs/waited").acquire().await.unwrap();
+    let guard = client.lock("telemetry/waited").acquire().await.unwrap();
     let holder = guard.id().to_string();
     let waiting = tokio::spawn({
-        let lock = client.lock("signs/waited").owner(&me);
+        let lock = client.lock("telemetry/waited").owner(&me);
         async move { lock.acquire().await }
     });
-    told("signs/waited", "waiting").await;
+    told("telemetry/waited", "waiting").await;
     clock.advance(3 * SECOND);
     guard.release().await.unwrap();
     let second = done("the second", waiting).await.unwrap();
-    let told = events("signs/waited");
+    let told = events("telemetry/waited");
     assert_eq!(words(&told), ["acquired", "waiting", "released", "acquired"]);
-    let base = [("name", "signs/waited"), ("kind", "lock"), ("store", "memory"), ("behind", holder.as_str())];
+    let base =
+        [("name", "telemetry/waited"), ("kind", "lock"), ("store", "memory"), ("behind", holder.as_str())];
     same(&told[1], "DEBUG", &base);
     let acquired = &told[3].fields;
     assert_eq!((acquired["wait_seconds"].as_str(), acquired["behind"].as_str()), ("3.0", holder.as_str()));
     assert!(acquired["attempts"].parse::<u32>().unwrap() >= 2, "{acquired:?}");
-    let span = &spans("signs/waited").into_iter().rfind(|s| s.what == "acquire").unwrap().fields;
+    let span = &spans("telemetry/waited").into_iter().rfind(|s| s.what == "acquire").unwrap().fields;
     assert_eq!((span["owner"].as_str(), span["behind"].as_str()), (number.as_str(), holder.as_str()));
     second.release().await.unwrap();
 }
@@ -83,23 +84,23 @@ async fn who_waits_and_for_whom() {
 #[tokio::test]
 async fn the_other_outcomes_of_an_acquire() {
     let (client, _clock) = client(|_| ());
-    let guard = client.lock("signs/taken").acquire().await.unwrap();
-    let lock = client.lock("signs/taken");
+    let guard = client.lock("telemetry/taken").acquire().await.unwrap();
+    let lock = client.lock("telemetry/taken");
     assert!(lock.try_acquire().await.unwrap().is_none());
     assert!(lock.try_acquire_for(A_WHILE).await.unwrap().is_none());
     let waiting = tokio::spawn({
         let lock = lock.clone();
         async move { lock.acquire().await }
     });
-    let waits = || words(&events("signs/taken")).iter().filter(|w| **w == "waiting").count();
+    let waits = || words(&events("telemetry/taken")).iter().filter(|w| **w == "waiting").count();
     until("it waits", || async { waits() == 2 }).await;
     waiting.abort();
     assert!(within("it is cancelled", waiting).await.unwrap_err().is_cancelled());
     assert!(lock.lease(Duration::ZERO).try_acquire().await.is_err());
-    let told = events("signs/taken");
+    let told = events("telemetry/taken");
     assert_eq!(words(&told), ["acquired", "busy", "waiting", "timed out", "waiting", "cancelled", "failed"]);
     let outcomes: Vec<_> =
-        spans("signs/taken").into_iter().filter_map(|s| s.fields.get("outcome").cloned()).collect();
+        spans("telemetry/taken").into_iter().filter_map(|s| s.fields.get("outcome").cloned()).collect();
     assert_eq!(outcomes, ["acquired", "busy", "timed out", "cancelled", "failed"]);
     let failed = &told[6].fields;
     assert_eq!(failed["error"], "a lease of 0ns is too short: 10ms at least");
@@ -111,17 +112,17 @@ async fn the_other_outcomes_of_an_acquire() {
 #[tokio::test]
 async fn renewals_and_losses() {
     let (client, clock) = client(|_| ());
-    let guard = client.lock("signs/kept").acquire().await.unwrap();
+    let guard = client.lock("telemetry/kept").acquire().await.unwrap();
     let hold = guard.id().to_string();
     clock.advance(10 * SECOND);
-    told("signs/kept", "renewed").await;
+    told("telemetry/kept", "renewed").await;
     clock.advance(3600 * SECOND);
     within("it is lost", guard.lost()).await;
     assert!(guard.release().await.unwrap_err().is_lost());
-    told("signs/kept", "lost").await;
-    let told = events("signs/kept");
+    told("telemetry/kept", "lost").await;
+    let told = events("telemetry/kept");
     assert_eq!(words(&told), ["acquired", "renewed", "lost"]);
-    let base = [("name", "signs/kept"), ("kind", "lock"), ("store", "memory"), ("hold", hold.as_str())];
+    let base = [("name", "telemetry/kept"), ("kind", "lock"), ("store", "memory"), ("hold", hold.as_str())];
     same(&told[1], "DEBUG", &[&base[..], &[("remaining_seconds", "29.698")]].concat());
     same(&told[2], "WARN", &[&base[..], &[("held_seconds", "3610.0"), ("reason", "expired")]].concat());
     // It is about no name. Others renew theirs at the same time, and some of them two at once.
@@ -135,15 +136,15 @@ async fn renewals_and_losses() {
 #[tokio::test]
 async fn what_is_held_for_long_is_said_once() {
     let (client, clock) = client(|s| s.warn_held = Some(5 * SECOND));
-    let guard = client.lock("signs/long").note("nightly").acquire().await.unwrap();
+    let guard = client.lock("telemetry/long").note("nightly").acquire().await.unwrap();
     let hold = guard.id().to_string();
     clock.advance(5 * SECOND);
-    told("signs/long", "held for long").await;
+    told("telemetry/long", "held for long").await;
     same(
-        &events("signs/long")[1],
+        &events("telemetry/long")[1],
         "WARN",
         &[
-            ("name", "signs/long"),
+            ("name", "telemetry/long"),
             ("kind", "lock"),
             ("store", "memory"),
             ("hold", &hold),
@@ -152,9 +153,9 @@ async fn what_is_held_for_long_is_said_once() {
         ],
     );
     clock.advance(5 * SECOND);
-    told("signs/long", "renewed").await;
+    told("telemetry/long", "renewed").await;
     drop(guard);
-    let told = events("signs/long");
+    let told = events("telemetry/long");
     assert_eq!(words(&told), ["acquired", "held for long", "renewed", "released"]);
     assert_eq!(told[3].fields["how"], "dropped");
 }
