@@ -35,6 +35,7 @@ mod store;
 mod subscriber;
 mod wake;
 mod wake_folder;
+mod watch;
 
 use std::path::Path;
 

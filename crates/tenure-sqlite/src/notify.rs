@@ -212,10 +212,20 @@ impl Shared {
         tx.commit().map_err(|e| self.classify(e))
     }
 
-    /// Registers a client as a watcher, so that other processes wake it.
+    /// Registers a client as a watcher, so that other processes wake it. If it was not registered until now, those of
+    /// its watches that exist already may have missed a change, and are woken.
     pub(crate) async fn register_watcher(self: &Arc<Self>, name: &Name, client: ClientId) -> Result<()> {
-        let ((), notifications) = self.update(name, |ledger, now| ledger.watch(client, now)).await?;
+        let register = |ledger: &mut Ledger, now| {
+            ledger.prune(now);
+            let known = ledger.watchers.iter().any(|watcher| watcher.client == client);
+            ledger.watch(client, now);
+            known
+        };
+        let (known, notifications) = self.update(name, register).await?;
         self.notify(name, notifications).await;
+        if !known && self.watched.is_watching(name, client) {
+            self.watched.notify_all(Some(name));
+        }
         Ok(())
     }
 }

@@ -2,10 +2,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
-use tenure_core::backend::{Info, Interest, Signal, Watch};
+use tenure_core::backend::{Info, Interest, Watch};
 use tenure_core::ledger::{Ledger, LedgerStore, Now};
 use tenure_core::{ClientId, Finding, Name};
 
@@ -14,11 +12,8 @@ use crate::database::Database;
 use crate::ledgers::{read_holders, read_ledger, scan};
 use crate::network::network_fs;
 use crate::shared::Shared;
-use crate::subscriber::Subscriber;
+use crate::watch::SqliteWatch;
 use crate::{Options, Result};
-
-/// How often a watcher registers again. A registration lasts for longer than this.
-const REGISTER_EVERY: Duration = Duration::from_secs(3);
 
 /// The ledgers of a [`Sqlite`](crate::Sqlite).
 #[derive(Debug)]
@@ -76,24 +71,7 @@ impl LedgerStore for SqliteStore {
     }
 
     async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
-        let shared = &self.shared;
-        let (client, must_register) = match interest {
-            Interest::Claim(claim) => (claim.id.client, false),
-            Interest::Count(client, _) | Interest::Holder(client) => (client, true),
-        };
-        let inner = shared.watched.subscribe(name, interest);
-        let subscriber = shared.subscribe(client);
-        let mut registration = None;
-        if must_register {
-            shared.register_watcher(name, client).await?;
-            registration = Some(Registration {
-                shared: shared.clone(),
-                name: name.clone(),
-                client,
-                last: Instant::now(),
-            });
-        }
-        Ok(Box::new(SqliteWatch { inner, _subscriber: subscriber, registration }))
+        Ok(Box::new(SqliteWatch::new(&self.shared, name, interest).await?))
     }
 
     async fn peek(&self, name: &Name) -> Result<Option<(Ledger, Now)>> {
@@ -171,36 +149,4 @@ fn check_sharing(shared: &Shared) -> Option<Finding> {
             format!("chmod g+s {folder}"),
         )
     })
-}
-
-/// A watch in this process, together with the FIFO through which other processes wake it.
-struct SqliteWatch {
-    inner: Box<dyn Watch>,
-    _subscriber: Option<Arc<Subscriber>>,
-    registration: Option<Registration>,
-}
-
-/// The registration of a watcher in the store, which must be renewed.
-struct Registration {
-    shared: Arc<Shared>,
-    name: Name,
-    client: ClientId,
-    last: Instant,
-}
-
-#[async_trait]
-impl Watch for SqliteWatch {
-    async fn signal(&mut self) -> Signal {
-        if let Some(registration) = &mut self.registration
-            && registration.last.elapsed() >= REGISTER_EVERY
-        {
-            registration.last = Instant::now();
-            if let Err(error) =
-                registration.shared.register_watcher(&registration.name, registration.client).await
-            {
-                tracing::debug!(name = %registration.name, %error, "not registered as a watcher, polling");
-            }
-        }
-        self.inner.signal().await
-    }
 }

@@ -175,6 +175,10 @@ impl Kind {
         matches!(self, Self::FairLock | Self::Read { .. } | Self::Write)
     }
 
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(self, Self::Read { .. })
+    }
+
     /// Whether an owner that holds this re-enters its hold instead of taking another one.
     pub(crate) fn is_reentrant(&self) -> bool {
         !matches!(self, Self::Permit { .. })

@@ -259,12 +259,12 @@ impl Ledger {
 
     /// Removes what has expired, and grants one full term from now to what was stamped under another clock.
     pub fn prune(&mut self, now: Now) {
-        let (mut gone, mut leader) = (false, false);
+        let (mut gone, mut readers_only, mut leader) = (false, true, false);
         let mut dirty = self.holders.prune(now, |holder| {
-            gone = true;
+            (gone, readers_only) = (true, readers_only & holder.kind.is_read());
             leader |= holder.kind == Kind::Leader;
         });
-        dirty |= self.waiters.prune(now, |_| gone = true);
+        dirty |= self.waiters.prune(now, |w| (gone, readers_only) = (true, readers_only & w.kind.is_read()));
         self.watchers.retain_mut(|w| {
             dirty |= w.expiry.adopt(now, WATCHER);
             let alive = !w.expiry.is_over(now);
@@ -284,7 +284,7 @@ impl Ledger {
         self.effects.dirty |= dirty | gone;
         self.effects.holder |= leader;
         if gone {
-            self.admit_next();
+            self.admit_after(readers_only);
         }
     }
 
@@ -367,7 +367,7 @@ impl Ledger {
         self.effects.dirty = true;
         self.effects.holder |= claim.kind == Kind::Leader;
         // A reader that leaves the queue unblocks nobody: the waiters behind it were not blocked by it.
-        if place.is_some() && !matches!(claim.kind, Kind::Read { .. }) {
+        if place.is_some() && !claim.kind.is_read() {
             self.admit_next();
         }
         Fence(fence)
@@ -436,13 +436,9 @@ impl Ledger {
             }
         } else if let Some(gone) = self.holders.find(claim.id).and_then(|at| self.holders.remove(at)) {
             self.effects.holder |= gone.kind == Kind::Leader;
-            self.admit_next();
+            self.admit_after(gone.kind.is_read());
         } else if let Some(gone) = self.waiters.find(claim.id).and_then(|at| self.waiters.remove(at)) {
-            // A reader was in nobody's way but that of a writer which is now the first.
-            let first_writes = || self.waiters.first().is_some_and(|first| first.kind == Kind::Write);
-            if !matches!(gone.kind, Kind::Read { .. }) || first_writes() {
-                self.admit_next();
-            }
+            self.admit_after(gone.kind.is_read());
         } else {
             return Released::Gone;
         }
@@ -499,6 +495,21 @@ impl Ledger {
             ahead.ahead(waiter.id, &waiter.kind);
         }
         ahead
+    }
+
+    /// Determines which clients to wake after holders or waiters are gone, which may have been readers only.
+    fn admit_after(&mut self, readers_only: bool) {
+        if !readers_only {
+            return self.admit_next();
+        }
+        // A reader is in nobody's way but that of a writer that is the first. Readers that are in front were told when
+        // the last writer before them went: to tell them all each time that one leaves would cost the square of their
+        // number. The first is told again when the name is free. If it has died since, this is noticed, and those
+        // behind it need not wait until its stamp has expired.
+        let first = self.waiters.first().filter(|_| self.holders.is_empty()).map(|first| first.id.client);
+        if let Some(client) = first.filter(|client| !self.effects.admit.contains(client)) {
+            self.effects.admit.push(client);
+        }
     }
 
     /// Determines which clients to wake: those whose waiters would be granted if they all tried now, in queue order.

@@ -1,6 +1,7 @@
 //! The rules, tested by example and with random histories.
 
 mod histories;
+mod readers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
