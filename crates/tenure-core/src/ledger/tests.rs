@@ -1,5 +1,6 @@
 //! The rules, tested by example and with random histories.
 
+mod counts;
 mod histories;
 mod readers;
 
