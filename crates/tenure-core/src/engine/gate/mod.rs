@@ -354,27 +354,32 @@ fn leave_place(core: &Arc<Core>, want: &Want) {
 mod tests {
     use crate::{Client, Memory, Owner};
 
-    /// Lets `n` tasks in, with these owners. Returns how many waiters were examined.
-    async fn owned_waiters(n: u64, owner: impl Fn() -> Owner) -> u64 {
+    /// Lets `n` tasks in, with these owners, that came one after the other. Returns how many waiters were examined.
+    async fn owned_waiters(n: usize, owner: impl Fn() -> Owner) -> usize {
         let client = Client::new(Memory::new());
         let core = &client.engine.core;
         let held = client.lock("x").acquire().await.unwrap();
-        let tasks: Vec<_> = (0..n)
-            .map(|_| {
-                let lock = client.lock("x").owner(&owner());
-                tokio::spawn(async move { lock.acquire().await.unwrap().release().await.unwrap() })
+        let mut tasks = Vec::new();
+        for i in 1..=n {
+            let lock = client.lock("x").owner(&owner());
+            tasks.push(tokio::spawn(async move { lock.acquire().await.unwrap().release().await.unwrap() }));
+            // The gate has seen it before the next one comes.
+            let seen = || {
+                let Some(gate) = core.gates.gate("x") else { return false };
+                gate.queue.lock().unwrap().len() == i && gate.recheck.lock().unwrap().is_empty()
+            };
+            testbed::within("it waits", async {
+                while !seen() {
+                    tokio::task::yield_now().await;
+                }
             })
-            .collect();
-        testbed::until("all wait", async || match core.gates.gate("x") {
-            Some(gate) => gate.queue.lock().unwrap().len() as u64 == n,
-            None => false,
-        })
-        .await;
+            .await;
+        }
         held.release().await.unwrap();
         for task in tasks {
             task.await.unwrap();
         }
-        core.gates.looked_at.load(std::sync::atomic::Ordering::SeqCst)
+        core.gates.looked_at.load(std::sync::atomic::Ordering::SeqCst) as usize
     }
 
     #[tokio::test]
