@@ -2,6 +2,7 @@
 //! process is gone by then.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
@@ -12,8 +13,8 @@ use crate::engine::hold::Hold;
 impl Core {
     /// Makes a hold without guards end at `end`, in the background.
     ///
-    /// The store gets a lease until `end`. If it has a longer one already, the hold is released at `end`, or ends with
-    /// that lease if this process has ended by then.
+    /// The store is asked for a lease until `end`, also if it was before: it may have lost that. If it has a longer one,
+    /// the hold is released at `end`, or ends with that lease if this process has ended by then.
     pub(crate) fn end_at(self: &Arc<Self>, hold: &Arc<Hold>, end: Time) -> Result<JoinHandle<Result<()>>> {
         let (core, hold) = (self.clone(), hold.clone());
         let pending = self.releases.begin(&hold.claim.name);
@@ -32,21 +33,24 @@ impl Core {
         if hold.until() >= end {
             return Ok(());
         }
-        let patience = hold.until().since(self.clock.now());
-        self.retry(patience, async || {
-            let lease = end.since(self.clock.now()).max(Claim::MIN_LEASE);
-            hold.may_last(lease, self.settings.call_timeout);
-            let claims = [Arc::new(Claim { lease, ..(*hold.claim).clone() })];
-            match self.backend.renew(&claims).await?[..] {
-                [Renewal::Held { .. }] => Ok(()),
-                [Renewal::Unanswered] => {
-                    Err(self
-                        .unanswered(format_args!("extend {}", hold.claim.name), self.settings.call_timeout))
+        let stored = hold.is_stored_until(end);
+        let patience = if stored { Duration::ZERO } else { hold.until().since(self.clock.now()) };
+        let extended =
+            self.retry(patience, async || {
+                let lease = end.since(self.clock.now()).max(Claim::MIN_LEASE);
+                hold.may_last(lease, self.settings.call_timeout);
+                let claims = [Arc::new(Claim { lease, ..(*hold.claim).clone() })];
+                match self.backend.renew(&claims).await?[..] {
+                    [Renewal::Held { .. }] => Ok(()),
+                    [Renewal::Unanswered] => Err(self
+                        .unanswered(format_args!("extend {}", hold.claim.name), self.settings.call_timeout)),
+                    _ => Err(hold.as_lost(LostReason::Gone).into()),
                 }
-                _ => Err(hold.as_lost(LostReason::Gone).into()),
-            }
-        })
-        .await
+            });
+        match extended.await {
+            Err(error) if stored && error.is_transient() => Ok(()),
+            extended => extended,
+        }
     }
 
     async fn release_at(self: Arc<Self>, hold: Arc<Hold>, end: Time) {

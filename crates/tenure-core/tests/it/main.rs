@@ -7,6 +7,7 @@ mod keeping;
 mod latches;
 mod limits;
 mod listener;
+mod minimum;
 mod puppet;
 mod signs;
 mod simulation;
