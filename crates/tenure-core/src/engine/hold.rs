@@ -222,7 +222,10 @@ impl Hold {
 
     /// Records that a request will be sent that may extend it by `lease`, and that is executed within `within`.
     pub(crate) fn may_last(&self, lease: Duration, within: Duration) {
-        let now = self.clock.now();
+        self.may_last_from(self.clock.now(), lease, within);
+    }
+
+    fn may_last_from(&self, now: Time, lease: Duration, within: Duration) {
         self.asked.fetch_max(now.after(lease).as_nanos(), SeqCst);
         self.lasts.fetch_max(now.after(within).after(lease).as_nanos(), SeqCst);
     }
@@ -235,6 +238,12 @@ impl Hold {
     /// Whether the store was told to keep it until `end`, and has confirmed that.
     pub(crate) fn is_stored_until(&self, end: Time) -> bool {
         self.stored.load(SeqCst) >= end.as_nanos()
+    }
+
+    /// Whether the store may keep it for longer than until `end`, if it is not released. Not by what two looks at the
+    /// clock may differ.
+    pub(crate) fn is_asked_beyond(&self, end: Time) -> bool {
+        self.asked.load(SeqCst) > end.after(Claim::MIN_LEASE).as_nanos()
     }
 
     /// The claim that releases it: its lease tells the store how long something of it may be left somewhere.
@@ -537,7 +546,7 @@ impl Hold {
         let lease = self.renewing(share).then_some(share.renewal.lease);
         let least = self.kept_until().map_or(Duration::ZERO, |end| end.since(now).max(Claim::MIN_LEASE));
         let asked = lease.unwrap_or_default().max(least);
-        self.may_last(asked, share.renewal.lease / 3);
+        self.may_last_from(now, asked, share.renewal.lease / 3);
         let claim = match asked == share.renewal.lease {
             true => share.renewal.clone(),
             false => Arc::new(Claim { lease: asked, ..(*share.renewal).clone() }),
