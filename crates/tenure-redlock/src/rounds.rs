@@ -320,4 +320,18 @@ mod tests {
         assert!(!entry.is_expired(now, lease));
         assert!(entry.is_expired(now.after(lease * 2), lease), "removed although it was never released");
     }
+
+    #[test]
+    fn what_is_never_released_goes_when_it_has_expired() {
+        let (rounds, client, lease) = (Rounds::default(), ClientId::new(), Duration::from_secs(60));
+        let most = (0..20_000)
+            .map(|n| {
+                let now = Time::from_nanos(0).after(Duration::from_secs(n));
+                let entry = rounds.get_or_create(HoldId { client, n }, now, lease);
+                entry.record_grant(now.after(lease));
+                rounds.lock().len()
+            })
+            .max();
+        assert!(most < Some(2_000), "{most:?} entries for 20000 holds, of which 60 last at a time");
+    }
 }

@@ -165,10 +165,10 @@ impl Client {
         &self.engine.core.settings
     }
 
-    /// Releases everything held and ends all waits; later calls fail with `Closed`. Takes at most
-    /// [`Settings::close_timeout`]; what could not be released by then ends with its lease. Where holds live as long as
-    /// a session, the session is closed, too, unless another client of the same store, or a detached guard, still holds
-    /// something.
+    /// Releases everything held, except what has a minimum time ([`Lock::at_least`]), and ends all waits; later calls
+    /// fail with `Closed`. Takes at most [`Settings::close_timeout`]; what could not be released by then ends with its
+    /// lease. Where holds live as long as a session, the session is closed, too, unless another client of the same store,
+    /// or a detached guard, still holds something.
     ///
     /// On a quorum, every server that answers has confirmed its release when this returns. A server that does not
     /// answer has been sent the release, and is not waited for.

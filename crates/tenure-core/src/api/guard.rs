@@ -189,15 +189,22 @@ impl Guard {
         self.0.release().await
     }
 
-    /// Keeps it held for at least `least` from its grant on, whenever it is released or dropped; see
-    /// [`Lock::at_least`](crate::Lock::at_least).
+    /// Keeps it held for at least `least` from its grant on, whenever it is released, dropped or lost; see
+    /// [`Lock::at_least`](crate::Lock::at_least). The store is told in the background, or by the release.
     ///
     /// # Errors
     /// `Unsupported` where a hold ends with its process; `Config` on a quorum whose `max_lease` is shorter.
     pub fn keep_at_least(&self, least: Duration) -> Result<()> {
         self.0.core().backend.info().require_at_least(least)?;
-        self.hold().keep_at_least(least);
+        self.keep(least);
         Ok(())
+    }
+
+    /// Keeps it held, and tells the store in the background if it does not know.
+    pub(crate) fn keep(&self, least: Duration) {
+        if self.hold().keep_at_least(least) {
+            self.0.core().keeper.sooner(self.hold());
+        }
     }
 
     /// Releases it after work was done under it. That nobody confirmed the release is no error: it was held until then,

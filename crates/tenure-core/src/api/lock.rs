@@ -10,7 +10,8 @@ use tokio::time::Instant;
 
 use crate::api::{Client, Guard};
 use crate::backend::{
-    Claim, Durability, Family, HeldBy, Holder, Kind, Mode, Name, Owner, Released, Renewal, Result, Waiter,
+    Claim, Durability, Error, Family, HeldBy, Holder, Kind, Mode, Name, Owner, Released, Renewal, Result,
+    Waiter,
 };
 use crate::engine::acquire::{Request, Wait};
 use crate::engine::core::Core;
@@ -111,18 +112,23 @@ impl Lock {
         self
     }
 
-    /// Ends a hold after this long, even if its holder is alive: the guard becomes lost and the name is freed.
+    /// Ends a hold after this long, even if its holder is alive: the guard becomes lost and the name is freed, unless it
+    /// has a longer minimum ([`Guard::keep_at_least`]).
     pub fn max_hold(mut self, limit: Duration) -> Self {
         self.request.max_hold = Some(limit);
         self
     }
 
-    /// Keeps it held for at least this long from the grant on, even if its guard is released or dropped earlier, and
-    /// even if its process has ended: so that work which takes a moment is not done again by a machine whose clock is a
-    /// little behind. If the process has ended, it may last longer by up to the lease, which is this minimum or 5 s if
-    /// the default lease is longer.
+    /// Keeps it held for at least this long from the grant on, even if its guard is released, dropped or lost earlier, if
+    /// its client is closed, and if its process is killed: so that work which takes a moment is not done again by a
+    /// machine whose clock is a little behind. If the process has ended, it may last longer by up to the lease, which is
+    /// this minimum or 5 s if the default lease is longer.
     ///
-    /// Refused where a hold ends with its process (ZooKeeper), and on a quorum if it is longer than `max_lease`.
+    /// The guard itself counts as held, and becomes lost, as it would without a minimum. The store forgets the minimum if
+    /// it loses its data or the name is taken away by force.
+    ///
+    /// Refused where a hold ends with its process (ZooKeeper), on a quorum if it is longer than `max_lease`, and together
+    /// with a shorter [`lease`](Lock::lease) or [`max_hold`](Lock::max_hold).
     pub fn at_least(mut self, least: Duration) -> Self {
         self.at_least = Some(least);
         self.renewed_for(least)
@@ -187,8 +193,8 @@ impl Lock {
     /// not block other waiters.
     pub async fn acquire(&self) -> Result<Guard> {
         loop {
-            if let Some(guard) = self.take_by(Wait::Forever, None).await? {
-                return Ok(self.granted(guard));
+            if let Some(guard) = self.take(Wait::Forever).await? {
+                return Ok(guard);
             }
         }
     }
@@ -203,7 +209,7 @@ impl Lock {
     /// # Cancel safety
     /// Safe: dropping the future leaves nothing behind.
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
-        Ok(self.take_by(Wait::No, None).await?.map(|guard| self.granted(guard)))
+        self.take(Wait::No).await
     }
 
     /// Acquires it, waiting for at most `wait`; `None` if others held it until then.
@@ -216,25 +222,49 @@ impl Lock {
     /// # Cancel safety
     /// Safe: dropping the future leaves nothing behind.
     pub async fn try_acquire_for(&self, wait: Duration) -> Result<Option<Guard>> {
-        Ok(self.take_by(Wait::For(wait), None).await?.map(|guard| self.granted(guard)))
+        self.take(Wait::For(wait)).await
+    }
+
+    async fn take(&self, wait: Wait) -> Result<Option<Guard>> {
+        Ok(self.ask(wait, None, self.at_least).await?.map(|guard| self.granted(guard)))
     }
 
     /// Acquires it. The store must have answered by `limit`, if that is earlier than the deadline that `wait` implies.
     /// The caller decides whether the guard counts, and only then calls [`Lock::granted`].
     pub(crate) async fn take_by(&self, wait: Wait, limit: Option<Instant>) -> Result<Option<Guard>> {
-        if let Some(least) = self.at_least {
-            self.request.core().backend.info().require_at_least(least)?;
-        }
+        self.ask(wait, limit, None).await
+    }
+
+    async fn ask(
+        &self,
+        wait: Wait,
+        limit: Option<Instant>,
+        least: Option<Duration>,
+    ) -> Result<Option<Guard>> {
+        self.check_at_least()?;
         let mut trace = self.request.ask()?;
         // Pinned here, because this future is large and moving it costs more than the telemetry.
-        let got = trace.span().around(pin!(self.request.acquire(wait, limit, &trace))).await;
+        let got = trace.span().around(pin!(self.request.acquire(wait, limit, least, &trace))).await;
         Ok(trace.entry(wait, got)?.map(Guard::new))
+    }
+
+    /// Fails if it cannot be held for its minimum time.
+    fn check_at_least(&self) -> Result<()> {
+        let Some(least) = self.at_least else { return Ok(()) };
+        self.request.core().backend.info().require_at_least(least)?;
+        let shorter = |limit: Option<Duration>| limit.filter(|limit| *limit < least);
+        let what = match (shorter(self.request.lease), shorter(self.request.max_hold)) {
+            (Some(lease), _) => format!("a lease of {lease:?}, which is not renewed,"),
+            (None, Some(limit)) => format!("max_hold (at_most) of {limit:?}"),
+            (None, None) => return Ok(()),
+        };
+        Err(Error::Config(format!("{what} is shorter than at_least of {least:?}")))
     }
 
     /// Starts the minimum time of a grant that its caller gets.
     pub(crate) fn granted(&self, guard: Guard) -> Guard {
         if let Some(least) = self.at_least {
-            guard.hold().keep_at_least(least);
+            guard.keep(least);
         }
         guard
     }

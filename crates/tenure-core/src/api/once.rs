@@ -54,7 +54,8 @@ impl Once {
         Self { lock: self.lock.max_hold(limit), ..self }
     }
 
-    /// Keeps others from running it for at least this long also after a failure, so that it is not tried again at once.
+    /// Keeps others from running it for at least this long also after a failure, even if the process was killed, so that
+    /// it is not tried again at once. Refused together with a shorter [`at_most`](Once::at_most).
     pub fn at_least(self, least: Duration) -> Self {
         Self { lock: self.lock.at_least(least), ..self }
     }
@@ -100,7 +101,8 @@ impl Once {
         let Some(guard) = self.try_begin().await? else { return Ok(None) };
         let result = guard.while_held(work(guard.held())).await?;
         if result.is_ok() {
-            guard.keep_at_least(self.period)?;
+            // The release tells the store.
+            guard.hold().keep_at_least(self.period);
         }
         let released = guard.finish().await;
         let value = result?;

@@ -133,7 +133,7 @@ impl Request {
         self.owner.as_ref().map(Owner::id).or_else(Owner::ambient)
     }
 
-    fn terms(&self) -> Result<Terms> {
+    fn terms(&self, least: Option<Duration>) -> Result<Terms> {
         let settings = &self.core().settings;
         let longest = self.longest_lease.unwrap_or(Duration::MAX);
         let lease = self.lease.unwrap_or_else(|| settings.lease.min(longest));
@@ -142,7 +142,8 @@ impl Request {
             return Err(Error::Config(format!("a lease of {lease:?} is too short: {min:?} at least")));
         }
         let durability = self.durability.unwrap_or(settings.durability);
-        Ok(Terms { lease, renewed: self.lease.is_none(), max_hold: self.max_hold, durability })
+        let least = least.unwrap_or_default();
+        Ok(Terms { lease, least, renewed: self.lease.is_none(), max_hold: self.max_hold, durability })
     }
 
     /// How long a grant may stay uncollected.
@@ -157,7 +158,8 @@ impl Request {
             name: name.clone(),
             kind,
             holds: 1,
-            lease: terms.lease,
+            // So that it lasts even if this process ends at once.
+            lease: terms.lease.max(terms.least),
             wait,
             stamp: core.stamp(kind),
             durability: terms.durability,
@@ -174,16 +176,18 @@ impl Request {
     }
 
     /// The only entry point. Returns `None` if it is busy or the wait timed out. All steps before the store's answer
-    /// share one limit, `by` if that is earlier; no answer until then is an error, not *busy*.
+    /// share one limit, `by` if that is earlier; no answer until then is an error, not *busy*. The store keeps a grant
+    /// for `least`.
     pub(crate) async fn acquire(
         &self,
         wait: Wait,
         by: Option<Instant>,
+        least: Option<Duration>,
         trace: &AcquireTrace<'_>,
     ) -> Result<Option<Entry>> {
         let core = self.core();
         let (name, owner) = (trace.name, trace.owner);
-        let terms = self.terms()?;
+        let terms = self.terms(least)?;
         core.backend.info().require(self.kind.family())?;
         core.backend.info().require_durability(terms.durability)?;
         if let Some(token) = &self.token {
@@ -489,7 +493,8 @@ async fn reenter(
     let durability = hold.durability().max(terms.durability);
     // Never 1, which could create a new hold if the last entry has just left.
     let holds = hold.guards().max(1) + 1;
-    let claim = Claim { holds, lease: terms.lease, durability, ..(*hold.claim).clone() };
+    let lease = terms.lease.max(hold.rest_of(terms.least));
+    let claim = Claim { holds, lease, durability, ..(*hold.claim).clone() };
     let call_timeout = core.settings.call_timeout;
     let answer = loop {
         let seen = core.suspicions();
@@ -497,7 +502,7 @@ async fn reenter(
         let last = Mutex::new(None);
         let call = core.ask_until(limit.end, async || {
             // The store may keep it for that long even if this request is never answered.
-            hold.may_last(terms.lease, call_timeout);
+            hold.may_last(lease, call_timeout);
             core.backend.try_acquire(&claim).await.inspect_err(|e| *last.lock().unwrap() = Some(e.clone()))
         });
         let Some(answer) = core.by(limit.cut, call).await? else {

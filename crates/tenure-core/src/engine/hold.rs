@@ -38,7 +38,11 @@ pub(crate) struct Hold {
     /// The latest time until which the store may keep it, by the longest lease of any request sent for it.
     lasts: AtomicU64,
     collect_by: AtomicU64,
-    /// Until when it is kept after its last guard has left.
+    /// The latest end of any lease that the store was asked for.
+    asked: AtomicU64,
+    /// The latest end of any lease that the store has confirmed.
+    stored: AtomicU64,
+    /// Until when the store has to keep it, whatever becomes of its guards.
     keep_until: AtomicU64,
     /// When to log that it has been held for long.
     warn_at: AtomicU64,
@@ -78,6 +82,8 @@ impl Share {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     pub(crate) lease: Duration,
+    /// How long the store has to keep it, whatever becomes of the guard.
+    pub(crate) least: Duration,
     pub(crate) renewed: bool,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) durability: Durability,
@@ -86,7 +92,8 @@ pub(crate) struct Terms {
 impl Terms {
     /// The terms of an operation on a count: it has neither a lease nor replicas to wait for.
     pub(crate) fn of_a_count(settings: &Settings) -> Self {
-        Self { lease: settings.lease, renewed: false, max_hold: None, durability: Durability::Master }
+        let (least, durability) = (Duration::ZERO, Durability::Master);
+        Self { lease: settings.lease, least, renewed: false, max_hold: None, durability }
     }
 }
 
@@ -127,16 +134,29 @@ pub(crate) enum Leave {
 /// What the keeper has to do about a hold.
 pub(crate) enum Due {
     Nothing,
-    Renew(Arc<Claim>),
+    Renew(Ask),
     /// Renew it because the store may have lost it.
-    Prove(Arc<Claim>),
+    Prove(Ask),
     Lose(LostReason),
     Reclaim,
+}
+
+/// A renewal to be sent.
+pub(crate) struct Ask {
+    pub(crate) claim: Arc<Claim>,
+    /// The lease that its guards get. They get nothing where a fixed lease is only verified, or kept for its minimum.
+    pub(crate) lease: Option<Duration>,
 }
 
 /// When to renew a hold that ends at `until`: a session may end sooner than the lease.
 fn third(now: Time, lease: Duration, until: Time) -> Time {
     now.after(lease.min(until.since(now)) / 3)
+}
+
+/// Until when guards count on a lease that the store has granted until `until`. Not on the longer one that a minimum
+/// asks for: whether it is still theirs shows as soon as it does without a minimum.
+fn counted(session: bool, until: Time, from: Time, lease: Duration) -> Time {
+    if session { until } else { until.min(from.after(lease)) }
 }
 
 impl Hold {
@@ -149,6 +169,13 @@ impl Hold {
     ) -> Self {
         let (info, terms) = (asked.core().backend.info(), asked.terms);
         let session = info.liveness == Liveness::Session;
+        let granted = claim.lease;
+        let claim = match granted == terms.lease {
+            true => claim,
+            // For a minimum the store was asked for a longer one.
+            false => Arc::new(Claim { lease: terms.lease, ..(*claim).clone() }),
+        };
+        let until = counted(session, until, now, terms.lease);
         let renew_at = if terms.renewed || session { third(now, claim.lease, until) } else { Time::MAX };
         Self {
             fence,
@@ -164,7 +191,9 @@ impl Hold {
             renew_at: AtomicU64::new(renew_at.as_nanos()),
             prove_at: AtomicU64::new(u64::MAX),
             suspected: AtomicBool::new(false),
-            lasts: AtomicU64::new(now.after(claim.lease).as_nanos()),
+            lasts: AtomicU64::new(now.after(granted).as_nanos()),
+            asked: AtomicU64::new(now.after(granted).as_nanos()),
+            stored: AtomicU64::new(now.after(granted).as_nanos()),
             collect_by: AtomicU64::new(u64::MAX),
             keep_until: AtomicU64::new(0),
             warn_at: AtomicU64::new(u64::MAX),
@@ -193,12 +222,58 @@ impl Hold {
 
     /// Records that a request will be sent that may extend it by `lease`, and that is executed within `within`.
     pub(crate) fn may_last(&self, lease: Duration, within: Duration) {
-        self.lasts.fetch_max(self.clock.now().after(within).after(lease).as_nanos(), SeqCst);
+        self.may_last_from(self.clock.now(), lease, within);
     }
 
-    /// Keeps it for at least `d` from its grant on, whenever its last guard leaves.
-    pub(crate) fn keep_at_least(&self, d: Duration) {
+    fn may_last_from(&self, now: Time, lease: Duration, within: Duration) {
+        self.asked.fetch_max(now.after(lease).as_nanos(), SeqCst);
+        self.lasts.fetch_max(now.after(within).after(lease).as_nanos(), SeqCst);
+    }
+
+    /// Records that the store has confirmed a request that was sent at `sent` for this lease.
+    pub(crate) fn has_stored(&self, sent: Time, lease: Duration) {
+        self.stored.fetch_max(sent.after(lease).as_nanos(), SeqCst);
+    }
+
+    /// Whether the store was told to keep it until `end`, and has confirmed that.
+    pub(crate) fn is_stored_until(&self, end: Time) -> bool {
+        self.stored.load(SeqCst) >= end.as_nanos()
+    }
+
+    /// Whether the store may keep it for longer than until `end`, if it is not released. Not by what two looks at the
+    /// clock may differ.
+    pub(crate) fn is_asked_beyond(&self, end: Time) -> bool {
+        self.asked.load(SeqCst) > end.after(Claim::MIN_LEASE).as_nanos()
+    }
+
+    /// The claim that releases it: its lease tells the store how long something of it may be left somewhere.
+    pub(crate) fn to_release(&self) -> Arc<Claim> {
+        let left = Time::from_nanos(self.asked.load(SeqCst)).since(self.clock.now());
+        match left > self.claim.lease {
+            true => Arc::new(Claim { lease: left, ..(*self.claim).clone() }),
+            false => self.claim.clone(),
+        }
+    }
+
+    /// Keeps it for at least `d` from its grant on, whenever its last guard leaves. Returns whether the store has yet to
+    /// be told, by a renewal that is due now.
+    pub(crate) fn keep_at_least(&self, d: Duration) -> bool {
         self.keep_until.fetch_max(self.since.after(d).as_nanos(), SeqCst);
+        let short = self.is_short();
+        if short {
+            self.renew_at.store(self.clock.now().as_nanos(), SeqCst);
+        }
+        short
+    }
+
+    /// Whether the store has not confirmed that it keeps it for its minimum.
+    fn is_short(&self) -> bool {
+        self.kept_until().is_some_and(|end| !self.is_stored_until(end))
+    }
+
+    /// What is left of a minimum of `d`.
+    pub(crate) fn rest_of(&self, d: Duration) -> Duration {
+        self.since.after(d).since(self.clock.now())
     }
 
     /// Until when it has to be kept, if that is later than now.
@@ -306,7 +381,9 @@ impl Hold {
             return None;
         }
         share.guards += 1;
+        let until = counted(self.session, until, now, terms.lease);
         self.until.fetch_max(until.as_nanos(), SeqCst);
+        self.has_stored(self.since, terms.least);
         // The highest durability of any guard applies from now on.
         let durability = share.renewal.durability.max(terms.durability);
         if durability != share.renewal.durability {
@@ -417,7 +494,7 @@ impl Hold {
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn is_settled(&self, now: Time) -> bool {
         let renewing = self.renewing(&self.share.lock().unwrap());
-        let unanswered = renewing && self.renew_at.load(SeqCst) == u64::MAX;
+        let unanswered = (renewing || self.is_short()) && self.renew_at.load(SeqCst) == u64::MAX;
         !unanswered && self.next_event() > now
     }
 
@@ -450,19 +527,31 @@ impl Hold {
             self.prove_at.store(u64::MAX, SeqCst);
             Due::Prove(if self.renewing(&share) {
                 self.renew_at.store(u64::MAX, SeqCst);
-                self.may_last(share.renewal.lease, share.renewal.lease / 3);
-                share.renewal.clone()
+                self.ask(now, &share)
             } else {
                 // A fixed lease is not extended, only verified.
-                Arc::new(Claim { lease: Duration::ZERO, ..(*share.renewal).clone() })
+                let claim = Arc::new(Claim { lease: Duration::ZERO, ..(*share.renewal).clone() });
+                Ask { claim, lease: None }
             })
         } else if self.renews(if others { now.after(share.renewal.lease / 10) } else { now }) {
             self.renew_at.store(u64::MAX, SeqCst);
-            self.may_last(share.renewal.lease, share.renewal.lease / 3);
-            Due::Renew(share.renewal.clone())
+            Due::Renew(self.ask(now, &share))
         } else {
             Due::Nothing
         }
+    }
+
+    /// What a renewal asks for: a lease, or what is left of the minimum if that is longer.
+    fn ask(&self, now: Time, share: &Share) -> Ask {
+        let lease = self.renewing(share).then_some(share.renewal.lease);
+        let least = self.kept_until().map_or(Duration::ZERO, |end| end.since(now).max(Claim::MIN_LEASE));
+        let asked = lease.unwrap_or_default().max(least);
+        self.may_last_from(now, asked, share.renewal.lease / 3);
+        let claim = match asked == share.renewal.lease {
+            true => share.renewal.clone(),
+            false => Arc::new(Claim { lease: asked, ..(*share.renewal).clone() }),
+        };
+        Ask { claim, lease }
     }
 
     /// Records the answer to a renewal. Returns `false` if it came too late to count.
@@ -474,10 +563,15 @@ impl Hold {
         match self.session {
             // Servers may grant less time to a session after a reconnect.
             true => self.until.store(until.as_nanos(), SeqCst),
-            false => drop(self.until.fetch_max(until.as_nanos(), SeqCst)),
+            false => {
+                let until = counted(false, until, sent, share.renewal.lease);
+                self.until.fetch_max(until.as_nanos(), SeqCst);
+            }
         }
         if self.renewing(&share) {
-            let next = third(sent, share.renewal.lease, self.until());
+            // A minimum may have been asked for since it was sent.
+            let due = third(sent, share.renewal.lease, self.until());
+            let next = if self.is_short() { sent } else { due };
             self.renew_at.store(next.as_nanos(), SeqCst);
         }
         true
@@ -501,7 +595,7 @@ impl Hold {
 
     /// Schedules the retry of a failed renewal at `next`.
     pub(crate) fn renew_again(&self, next: Time) {
-        if self.renewing(&self.share.lock().unwrap()) {
+        if self.renewing(&self.share.lock().unwrap()) || self.is_short() {
             self.renew_at.store(next.as_nanos(), SeqCst);
         }
     }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::backend::{Claim, Error, Kind, LostReason, Name, Renewal, Time};
 use crate::engine::acquisition::Flow;
 use crate::engine::core::Core;
-use crate::engine::hold::{Due, Hold};
+use crate::engine::hold::{Ask, Due, Hold};
 use crate::engine::in_flight::{Flight, Look, Supervised};
 use crate::engine::telemetry::End;
 use crate::engine::worker::Job;
@@ -86,14 +86,14 @@ impl ByFlow {
 /// A hold to be verified, and extended unless the lease of its claim is zero.
 struct Proof {
     hold: Arc<Hold>,
-    claim: Arc<Claim>,
+    ask: Ask,
     /// It must be verified even if it is no longer renewed: the store may have lost it.
     suspicion: bool,
 }
 
 impl Proof {
     fn lease(&self) -> Duration {
-        if self.claim.lease.is_zero() { self.hold.claim.lease } else { self.claim.lease }
+        self.ask.lease.unwrap_or(self.hold.claim.lease)
     }
 }
 
@@ -264,8 +264,8 @@ impl Core {
                 }
                 match hold.due(now, renewing) {
                     Due::Nothing => {}
-                    Due::Renew(claim) => renew.push(Proof { hold: hold.clone(), claim, suspicion: false }),
-                    Due::Prove(claim) => renew.push(Proof { hold: hold.clone(), claim, suspicion: true }),
+                    Due::Renew(ask) => renew.push(Proof { hold: hold.clone(), ask, suspicion: false }),
+                    Due::Prove(ask) => renew.push(Proof { hold: hold.clone(), ask, suspicion: true }),
                     Due::Lose(reason) => {
                         lose.push((hold.clone(), reason));
                         by_flow.remove(hold);
@@ -308,7 +308,7 @@ impl Core {
         while let Some(proof) = due.batch.last() {
             let about = proof.lease().as_millis().max(1).ilog2();
             // The backend is foreign code: if it panics, nothing may be missing in both `due` and `together`.
-            let key = (self.backend.shard(&proof.claim.name), about);
+            let key = (self.backend.shard(&proof.ask.claim.name), about);
             let group =
                 together.entry(key).or_insert_with(|| Renewals { core: self.clone(), batch: Vec::new() });
             group.batch.extend(due.batch.pop());
@@ -323,16 +323,16 @@ impl Core {
 
     /// Applies the answer to a renewal to its hold.
     fn keeps(&self, proof: &Proof, answer: &Renewal, sent: Time) -> Kept {
-        let Proof { hold, claim, suspicion } = proof;
+        let Proof { hold, ask, suspicion } = proof;
         if matches!(answer, Renewal::Held { .. }) {
+            hold.has_stored(sent, ask.claim.lease);
             if *suspicion {
                 hold.proved();
             }
             self.prove_shared(hold, sent);
         }
         match answer {
-            // A hold that was only verified keeps its end.
-            Renewal::Held { .. } if claim.lease.is_zero() => Kept::Proved,
+            Renewal::Held { .. } if ask.lease.is_none() => Kept::Proved,
             Renewal::Held { until } if hold.renewed(sent, *until) => {
                 self.keeper.sooner(hold);
                 Kept::Renewed
@@ -378,7 +378,8 @@ impl Core {
         }
     }
 
-    /// Releases a lost hold in the store, so that waiters are not blocked by a dead hold, and notifies its guards.
+    /// Releases a lost hold in the store, so that waiters are not blocked by a dead hold, and notifies its guards. One
+    /// with a minimum is kept until then, unless it was taken away.
     fn let_go(self: &Arc<Self>, hold: &Arc<Hold>, reason: LostReason) {
         struct Tell<'a>(&'a Hold);
         impl Drop for Tell<'_> {
@@ -389,7 +390,10 @@ impl Core {
         // On drop, so that guards are notified even if telemetry panics.
         let _told = Tell(hold);
         // Before it is deregistered, so that it is always either registered or being released.
-        self.leave_hold(hold, None);
+        match hold.kept_until().filter(|_| reason != LostReason::Gone) {
+            Some(end) => drop(self.end_at(hold, end)),
+            None => drop(self.leave_hold(hold, None)),
+        }
         self.forget(hold, End::Lost(reason));
     }
 
@@ -414,7 +418,7 @@ struct Renewals {
 impl Renewals {
     async fn send(mut self) {
         let core = self.core.clone();
-        let claims: Vec<Arc<Claim>> = self.batch.iter().map(|p| p.claim.clone()).collect();
+        let claims: Vec<Arc<Claim>> = self.batch.iter().map(|p| p.ask.claim.clone()).collect();
         let at = core.clock.now();
         let shortest = self.batch.iter().map(Proof::lease).min().unwrap_or_default();
         let limit = shortest.min(core.settings.lease) / 3;
@@ -442,7 +446,7 @@ impl Renewals {
             let error = answers.err().map(|error| error.to_string());
             let error = error.as_deref().unwrap_or("not enough of the store answered");
             core.telemetry.renew_span(batch.len(), took).in_scope(|| {
-                for (Proof { hold, claim, .. }, kept) in batch.iter().zip(kept) {
+                for (Proof { hold, ask, .. }, kept) in batch.iter().zip(kept) {
                     let changed = match kept {
                         Kept::Lost(_) => false,
                         Kept::Proved | Kept::Renewed => hold.set_failing(false) && hold.is_held(),
@@ -452,7 +456,7 @@ impl Renewals {
                         Kept::Proved | Kept::Renewed if changed => core.telemetry.renewed_again(hold),
                         Kept::Proved | Kept::Lost(_) => {}
                         Kept::Renewed => core.telemetry.renewed(hold),
-                        Kept::Again => core.telemetry.renewal_failed(claim, error, changed),
+                        Kept::Again => core.telemetry.renewal_failed(&ask.claim, error, changed),
                     }
                 }
             });

@@ -8,6 +8,7 @@ mod keeping;
 mod latches;
 mod limits;
 mod listener;
+mod minimum;
 mod puppet;
 mod simulation;
 mod telemetry;

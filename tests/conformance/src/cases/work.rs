@@ -6,7 +6,7 @@ use std::time::Instant;
 use tenure::{Error, Family, LostReason, Result};
 
 use super::Case;
-use crate::harness::{FAR, Harness, SHORT, ok, within};
+use crate::harness::{FAR, Harness, SHORT, ok, until, within};
 
 pub(super) fn cases() -> Vec<Case> {
     const NEEDS: &[Family] = &[Family::Lock];
@@ -16,6 +16,8 @@ pub(super) fn cases() -> Vec<Case> {
         run_drops_its_work_when_it_is_lost,
         try_run_does_not_wait,
         a_minimum_outlives_guard_and_client,
+        a_minimum_outlives_a_process_that_dies,
+        a_minimum_outlives_a_client_that_is_closed_under_it,
         a_minimum_ends,
         a_multi_lock_keeps_its_minimum_only_when_it_is_complete,
         once_is_done_once,
@@ -104,6 +106,44 @@ async fn a_minimum_outlives_guard_and_client(harness: Arc<Harness>) {
         assert!(ok(other.lock(name).force_release().await));
         ok(ok(other.lock(name).try_acquire().await).expect("free").release().await);
     }
+}
+
+/// Checks that the store keeps it for long, and takes it away.
+async fn is_kept(harness: &Harness, name: &str) {
+    assert!(ok(harness.client().lock(name).try_acquire().await).is_none(), "{name} is kept");
+    let holder = ok(harness.observer().lock(name).holder().await).expect("held");
+    assert!(harness.remaining_lease(&holder).is_some_and(|left| left > FAR * 9 / 10), "{holder:?}");
+    assert!(ok(harness.observer().lock(name).force_release().await));
+}
+
+async fn a_minimum_outlives_a_process_that_dies(harness: Arc<Harness>) {
+    if is_refused(&harness).await {
+        return;
+    }
+    let client = harness.client_with(harness.renewing_settings());
+    // What a killed process leaves in the store is what is there while its guard lives.
+    std::mem::forget(ok(client.lock("x").at_least(FAR).acquire().await));
+    is_kept(&harness, "x").await;
+    let guard = ok(client.lock("y").acquire().await);
+    ok(guard.keep_at_least(FAR));
+    until("the store is told", || async {
+        let holder = ok(harness.observer().lock("y").holder().await).expect("held");
+        harness.remaining_lease(&holder).is_some_and(|left| left > FAR * 9 / 10)
+    })
+    .await;
+    std::mem::forget(guard);
+    is_kept(&harness, "y").await;
+}
+
+async fn a_minimum_outlives_a_client_that_is_closed_under_it(harness: Arc<Harness>) {
+    if is_refused(&harness).await {
+        return;
+    }
+    let client = harness.client_with(harness.renewing_settings());
+    let guard = ok(client.lock("x").at_least(FAR).acquire().await);
+    ok(client.close().await);
+    assert!(guard.release().await.unwrap_err().is_lost());
+    is_kept(&harness, "x").await;
 }
 
 async fn a_minimum_ends(harness: Arc<Harness>) {

@@ -81,7 +81,8 @@ fn run(client: &Client, flows: &[Flow], seed: u64) -> (usize, usize) {
         match below(20) {
             0..7 => {
                 let (renewed, max_hold) = (below(8) > 0, (below(8) == 0).then_some(SECOND));
-                let terms = Terms { lease: SECOND, renewed, max_hold, durability: Durability::Master };
+                let (least, durability) = (Duration::ZERO, Durability::Master);
+                let terms = Terms { lease: SECOND, least, renewed, max_hold, durability };
                 let mut asked = Acquisition::new(&client.engine, terms, Some(party.0), None);
                 asked.flow = party.1;
                 let (claim, now) = (Claim::of(core.fresh_id(), name, kind), core.clock.now());
