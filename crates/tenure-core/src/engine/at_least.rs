@@ -18,7 +18,7 @@ impl Core {
     pub(crate) fn end_at(self: &Arc<Self>, hold: &Arc<Hold>, end: Time) -> Result<JoinHandle<Result<()>>> {
         let (core, hold) = (self.clone(), hold.clone());
         let pending = self.releases.begin(&hold.claim.name);
-        let outlasts = hold.is_asked_beyond(end);
+        let outlasts = hold.leases.are_asked_beyond(end);
         Ok(self.runtime()?.spawn(async move {
             let extended = core.extend_to(&hold, end).await;
             match &extended {
@@ -36,7 +36,7 @@ impl Core {
         if hold.until() >= end {
             return Ok(());
         }
-        let stored = hold.is_stored_until(end);
+        let stored = hold.leases.are_stored_until(end);
         let patience = if stored { Duration::ZERO } else { hold.until().since(self.clock.now()) };
         let extended =
             self.retry(patience, async || {

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use crate::backend::{Claim, Clock, Durability, Fence, Liveness, Lost, LostReason, Result, Time};
 use crate::engine::Settings;
 use crate::engine::acquisition::{Acquisition, Flow};
+use crate::engine::leases::Leases;
 use crate::engine::mailbox::{Grant, Mailbox};
 use crate::engine::worker::wake_all;
 
@@ -35,15 +36,8 @@ pub(crate) struct Hold {
     prove_at: AtomicU64,
     /// Whether the store may have lost it: there was a suspicion, and it was not verified since.
     suspected: AtomicBool,
-    /// The latest time until which the store may keep it, by the longest lease of any request sent for it.
-    lasts: AtomicU64,
+    pub(crate) leases: Leases,
     collect_by: AtomicU64,
-    /// The latest end of any lease that the store was asked for.
-    asked: AtomicU64,
-    /// The latest end of any lease that the store has confirmed.
-    stored: AtomicU64,
-    /// Until when the store has to keep it, whatever becomes of its guards.
-    keep_until: AtomicU64,
     /// When to log that it has been held for long.
     warn_at: AtomicU64,
     phase: AtomicU8,
@@ -191,11 +185,8 @@ impl Hold {
             renew_at: AtomicU64::new(renew_at.as_nanos()),
             prove_at: AtomicU64::new(u64::MAX),
             suspected: AtomicBool::new(false),
-            lasts: AtomicU64::new(now.after(granted).as_nanos()),
-            asked: AtomicU64::new(now.after(granted).as_nanos()),
-            stored: AtomicU64::new(now.after(granted).as_nanos()),
+            leases: Leases::new(now.after(granted)),
             collect_by: AtomicU64::new(u64::MAX),
-            keep_until: AtomicU64::new(0),
             warn_at: AtomicU64::new(u64::MAX),
             phase: AtomicU8::new(HELD),
             failing: AtomicBool::new(false),
@@ -215,40 +206,14 @@ impl Hold {
         Time::from_nanos(self.until.load(SeqCst))
     }
 
-    /// The latest time until which the store may keep it if it is not released.
-    pub(crate) fn lasts(&self) -> Time {
-        Time::from_nanos(self.lasts.load(SeqCst))
-    }
-
     /// Records that a request will be sent that may extend it by `lease`, and that is executed within `within`.
     pub(crate) fn may_last(&self, lease: Duration, within: Duration) {
-        self.may_last_from(self.clock.now(), lease, within);
-    }
-
-    fn may_last_from(&self, now: Time, lease: Duration, within: Duration) {
-        self.asked.fetch_max(now.after(lease).as_nanos(), SeqCst);
-        self.lasts.fetch_max(now.after(within).after(lease).as_nanos(), SeqCst);
-    }
-
-    /// Records that the store has confirmed a request that was sent at `sent` for this lease.
-    pub(crate) fn has_stored(&self, sent: Time, lease: Duration) {
-        self.stored.fetch_max(sent.after(lease).as_nanos(), SeqCst);
-    }
-
-    /// Whether the store was told to keep it until `end`, and has confirmed that.
-    pub(crate) fn is_stored_until(&self, end: Time) -> bool {
-        self.stored.load(SeqCst) >= end.as_nanos()
-    }
-
-    /// Whether the store may keep it for longer than until `end`, if it is not released. Not by what two looks at the
-    /// clock may differ.
-    pub(crate) fn is_asked_beyond(&self, end: Time) -> bool {
-        self.asked.load(SeqCst) > end.after(Claim::MIN_LEASE).as_nanos()
+        self.leases.ask(self.clock.now(), lease, within);
     }
 
     /// The claim that releases it: its lease tells the store how long something of it may be left somewhere.
     pub(crate) fn to_release(&self) -> Arc<Claim> {
-        let left = Time::from_nanos(self.asked.load(SeqCst)).since(self.clock.now());
+        let left = self.leases.asked_for(self.clock.now());
         match left > self.claim.lease {
             true => Arc::new(Claim { lease: left, ..(*self.claim).clone() }),
             false => self.claim.clone(),
@@ -258,7 +223,7 @@ impl Hold {
     /// Keeps it for at least `d` from its grant on, whenever its last guard leaves. Returns whether the store has yet to
     /// be told, by a renewal that is due now.
     pub(crate) fn keep_at_least(&self, d: Duration) -> bool {
-        self.keep_until.fetch_max(self.since.after(d).as_nanos(), SeqCst);
+        self.leases.keep_until(self.since.after(d));
         let short = self.is_short();
         if short {
             self.renew_at.store(self.clock.now().as_nanos(), SeqCst);
@@ -268,7 +233,7 @@ impl Hold {
 
     /// Whether the store has not confirmed that it keeps it for its minimum.
     fn is_short(&self) -> bool {
-        self.kept_until().is_some_and(|end| !self.is_stored_until(end))
+        self.kept_until().is_some_and(|end| !self.leases.are_stored_until(end))
     }
 
     /// What is left of a minimum of `d`.
@@ -278,7 +243,7 @@ impl Hold {
 
     /// Until when it has to be kept, if that is later than now.
     pub(crate) fn kept_until(&self) -> Option<Time> {
-        let end = Time::from_nanos(self.keep_until.load(SeqCst));
+        let end = self.leases.kept_until();
         (end > self.clock.now()).then_some(end)
     }
 
@@ -383,7 +348,7 @@ impl Hold {
         share.guards += 1;
         let until = counted(self.session, until, now, terms.lease);
         self.until.fetch_max(until.as_nanos(), SeqCst);
-        self.has_stored(self.since, terms.least);
+        self.leases.confirm(self.since, terms.least);
         // The highest durability of any guard applies from now on.
         let durability = share.renewal.durability.max(terms.durability);
         if durability != share.renewal.durability {
@@ -546,7 +511,7 @@ impl Hold {
         let lease = self.renewing(share).then_some(share.renewal.lease);
         let least = self.kept_until().map_or(Duration::ZERO, |end| end.since(now).max(Claim::MIN_LEASE));
         let asked = lease.unwrap_or_default().max(least);
-        self.may_last_from(now, asked, share.renewal.lease / 3);
+        self.leases.ask(now, asked, share.renewal.lease / 3);
         let claim = match asked == share.renewal.lease {
             true => share.renewal.clone(),
             false => Arc::new(Claim { lease: asked, ..(*share.renewal).clone() }),

@@ -325,7 +325,7 @@ impl Core {
     fn keeps(&self, proof: &Proof, answer: &Renewal, sent: Time) -> Kept {
         let Proof { hold, ask, suspicion } = proof;
         if matches!(answer, Renewal::Held { .. }) {
-            hold.has_stored(sent, ask.claim.lease);
+            hold.leases.confirm(sent, ask.claim.lease);
             if *suspicion {
                 hold.proved();
             }

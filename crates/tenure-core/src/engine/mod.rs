@@ -14,6 +14,7 @@ pub(crate) mod gate;
 pub(crate) mod hold;
 pub(crate) mod in_flight;
 pub(crate) mod keeper;
+pub(crate) mod leases;
 pub(crate) mod mailbox;
 pub(crate) mod ops;
 pub(crate) mod reentry;

@@ -123,7 +123,7 @@ impl Core {
         hold: &Hold,
         unanswered: Option<Error>,
     ) -> Option<JoinHandle<Result<Released>>> {
-        self.leave_by(hold.to_release(), hold.lasts(), unanswered)
+        self.leave_by(hold.to_release(), hold.leases.lasts(), unanswered)
     }
 
     fn leave_by(
