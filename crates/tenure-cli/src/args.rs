@@ -335,7 +335,8 @@ Nested runs: waiting for a lock that an outer `tenure run` holds would never end
 Exit codes:
   exit code of CMD, or 128 + n when signal n killed it
     2  wrong usage, address or option, or a nested run that would wait for itself
-   69  the store cannot be reached, for the whole --wait if that is given (--unavailable-code)
+   69  the store cannot be reached, for the whole --wait if that is given, or was not told that CMD has succeeded
+       (--once-per) before the lease ended (--unavailable-code)
    75  busy: with --no-wait, after --wait, or after all tries of a quorum (--busy-code)
    76  the lock was lost or released by force while CMD ran (--lost-code)
   126  CMD cannot be run

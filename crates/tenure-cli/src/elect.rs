@@ -14,7 +14,7 @@ use crate::nested;
 use crate::report::{Event, Report};
 use crate::run::close;
 use crate::signals::Signals;
-use crate::supervise::{CommandSpec, Outcome, release};
+use crate::supervise::{CommandSpec, Outcome, Released, release};
 
 /// Pause between attempts while the store fails.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -81,10 +81,13 @@ async fn terms(
             // After a signal that asks it to end, tenure does not campaign again.
             Outcome::Lost { end_signal: Some(signal) } => return Ok(Exit::from_signal(signal)),
             Outcome::Lost { end_signal: None } if !elect.once => begun = Instant::now(),
-            Outcome::Exited(exit) if release(guard, &elect.name, exit.code, report, signals).await => {
-                return Ok(exit);
+            Outcome::Lost { .. } => return Ok(Exit::code(elect.lost_code)),
+            Outcome::Exited(exit) => {
+                return match release(guard, &elect.name, exit.code, None, report, signals).await {
+                    Released::Lost => Ok(Exit::code(elect.lost_code)),
+                    Released::Held | Released::Unheard => Ok(exit),
+                };
             }
-            _ => return Ok(Exit::code(elect.lost_code)),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::guardian::Guardian;
 use crate::job::reap_orphans;
 use crate::report::Report;
 use crate::signals::Signals;
-use crate::supervise::{CommandSpec, Outcome, release};
+use crate::supervise::{CommandSpec, Outcome, Released, release};
 
 /// Runs the command under the hold; returns how tenure is to exit. `--wait` ends at `until`.
 pub(crate) async fn run(
@@ -70,14 +70,14 @@ async fn held(
     };
     let end = work.run(client, &guard, guardian, report, signals).await;
     guardian.dismiss();
-    if let (Some(period), Outcome::Exited(exit)) = (run.once_per, &end)
-        && exit.code == 0
-        && let Err(error) = guard.keep_at_least(period)
-    {
+    let Outcome::Exited(exit) = end else { return Exit::code(run.lost_code) };
+    let period = run.once_per.filter(|_| exit.code == 0);
+    if let Some(Err(error)) = period.map(|period| guard.keep_at_least(period)) {
         report.warn(error);
     }
-    match end {
-        Outcome::Exited(exit) if release(guard, &run.name, exit.code, report, signals).await => exit,
-        _ => Exit::code(run.lost_code),
+    match release(guard, &run.name, exit.code, period, report, signals).await {
+        Released::Held => exit,
+        Released::Lost => Exit::code(run.lost_code),
+        Released::Unheard => Exit::code(run.unavailable_code),
     }
 }

@@ -18,6 +18,7 @@ use crate::nested;
 use crate::report::{Event, Report};
 use crate::signals::{Signals, asks_to_end};
 use crate::termination::{Step, Termination};
+use crate::times::human;
 
 /// How long to wait for killed processes to be reaped. A zombie that was an orphan before, and that nobody reaps, stays
 /// in the group.
@@ -123,30 +124,45 @@ fn withhold_secrets(command: &mut Command) {
     }
 }
 
-/// Releases the hold after the command ended; returns whether it was held until then.
+/// What a release found.
+pub(crate) enum Released {
+    /// It was held until the command ended.
+    Held,
+    Lost,
+    /// The store could not be told that the command has succeeded.
+    Unheard,
+}
+
+/// Releases the hold after the command ended. `period`: the command has succeeded, which counts for so long.
 pub(crate) async fn release(
     guard: Guard,
     name: &str,
     code: u8,
+    period: Option<Duration>,
     report: Report,
     signals: &mut Signals,
-) -> bool {
+) -> Released {
     // Signals received until now were meant for the command.
     signals.forget().await;
     let released = tokio::select! {
         released = guard.release() => released,
-        _ = signals.next_end() => return true,
+        _ = signals.next_end() => return Released::Held,
     };
-    match released {
-        Ok(()) => report.event(&Event::Released { name, code }),
-        Err(Error::Lost(lost)) => {
+    match (released, period) {
+        (Ok(()), _) => report.event(&Event::Released { name, code }),
+        (Err(Error::Lost(lost)), _) => {
             report.event(&Event::Lost { name, reason: &lost.reason.to_string() });
-            return false;
+            return Released::Lost;
+        }
+        (Err(error), Some(period)) => {
+            let period = human(period);
+            report.error(format!("{name} may run again within {period}, although it has succeeded: {error}"));
+            return Released::Unheard;
         }
         // The command ran under the hold to its end; only the next holder has to wait for the lease.
-        Err(error) => report.warn(format!("{name} may stay held until its lease ends: {error}")),
+        (Err(error), None) => report.warn(format!("{name} may stay held until its lease ends: {error}")),
     }
-    true
+    Released::Held
 }
 
 /// A running command and the hold that it runs under.

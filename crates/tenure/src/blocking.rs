@@ -61,8 +61,6 @@ pub use latch::Latch;
 pub use lock::Lock;
 pub use multi::{MultiGuard, MultiLock, multi};
 pub use run::Once;
-#[cfg(feature = "macros")]
-pub(crate) use run::confirm;
 pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
 #[cfg(feature = "macros")]

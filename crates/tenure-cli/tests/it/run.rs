@@ -46,6 +46,18 @@ fn once_per_period_counts_what_succeeded() {
 }
 
 #[test]
+fn once_per_period_fails_if_the_store_does_not_hear_of_it() {
+    let harness = Harness::new();
+    let url = format!("{}?lease=2s", harness.url());
+    let command = "touch runs; while [ ! -e go ]; do sleep 0.02; done";
+    let once = harness.start(&["--url", &url, "run", "report", "--once-per", "1d", "-c", command]);
+    wait_until("it runs", || harness.read("runs"));
+    let _blocked = harness.block();
+    harness.touch("go");
+    once.done().code(69).says("report may run again within");
+}
+
+#[test]
 fn at_least_keeps_it_after_the_command() {
     let harness = Harness::new();
     harness.run(&["run", "demo", "--at-least", "1h", "--", "sh", "-c", "exit 3"]).code(3);

@@ -181,7 +181,8 @@ impl Guard {
     ///
     /// # Errors
     /// `Lost` if it had ended before: then nothing was changed in the store, whoever holds it now. `Unavailable` or
-    /// `Unknown` if the store did not answer until the lease was over.
+    /// `Unknown` if the store did not answer until the lease was over; `Unknown` also if the store could not be told of
+    /// a minimum time ([`keep_at_least`](Guard::keep_at_least)) until then.
     ///
     /// # Cancel safety
     /// Dropping the future does not cancel the release: it continues in the background.
@@ -208,10 +209,12 @@ impl Guard {
     }
 
     /// Releases it after work was done under it. That nobody confirmed the release is no error: it was held until then,
-    /// and the lease frees the name.
-    pub(crate) async fn finish(self) -> Result<()> {
+    /// and the lease frees the name. Only a minimum that the store does not know of is: the work would be done again.
+    #[doc(hidden)]
+    pub async fn finish(self) -> Result<()> {
+        let kept = self.hold().kept_until().is_some();
         match self.release().await {
-            Err(error) if error.is_transient() => {
+            Err(error) if error.is_transient() && !kept => {
                 tracing::warn!(%error, "the release was not confirmed: the name is free when its lease ends");
                 Ok(())
             }

@@ -345,12 +345,21 @@ impl MultiGuard {
     /// Dropping the future does not cancel the release: the rest is released in the background.
     pub async fn release(self) -> Result<()> {
         // Concurrently, because guards whose turn came later would still be renewed until then.
-        let released = join_all(self.guards.into_iter().map(Guard::release)).await;
-        let mut errors: Vec<Error> = released.into_iter().filter_map(Result::err).collect();
-        match errors.len() {
-            0 => Ok(()),
-            1 => Err(errors.remove(0)),
-            _ => Err(Error::Several(errors)),
-        }
+        all(join_all(self.guards.into_iter().map(Guard::release)).await)
+    }
+
+    /// Releases all after work was done under them; see [`Guard::finish`].
+    #[doc(hidden)]
+    pub async fn finish(self) -> Result<()> {
+        all(join_all(self.guards.into_iter().map(Guard::finish)).await)
+    }
+}
+
+fn all(released: Vec<Result<()>>) -> Result<()> {
+    let mut errors: Vec<Error> = released.into_iter().filter_map(Result::err).collect();
+    match errors.len() {
+        0 => Ok(()),
+        1 => Err(errors.remove(0)),
+        _ => Err(Error::Several(errors)),
     }
 }

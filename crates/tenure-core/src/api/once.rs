@@ -89,7 +89,8 @@ impl Once {
     /// # Errors
     /// The error of `work`; as [`Lock::try_acquire`]; `Lost` if the lock was lost before `work` was done; `Unsupported`
     /// on a store where a hold ends with its process (ZooKeeper); `Config` on a quorum whose `max_lease` is shorter
-    /// than the period.
+    /// than the period. `Unknown`, and not the value, if `work` was done and the store did not answer until the lease was
+    /// over: the next one who asks may do it again within the period.
     ///
     /// # Cancel safety
     /// As safe as `work` is: dropping the future drops `work`, which then does not count.

@@ -27,7 +27,7 @@ impl Lock {
     /// ```
     ///
     /// `work` is dropped when the lock is lost. When it has finished and the release gets no answer, its result counts:
-    /// it was held until then, and is free when its lease ends.
+    /// it was held until then, and is free when its lease ends, or when its minimum time is over.
     ///
     /// # Errors
     /// The error of `work`; as [`Lock::acquire`]; `Lost` if it was lost before `work` was done or before it was

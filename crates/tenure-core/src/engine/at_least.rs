@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use crate::backend::{Claim, LostReason, Renewal, Result, Time};
+use crate::backend::{Claim, Error, LostReason, Reason, Renewal, Result, Time};
 use crate::engine::core::Core;
 use crate::engine::hold::Hold;
 
@@ -52,6 +52,14 @@ impl Core {
             });
         match extended.await {
             Err(error) if stored && error.is_transient() => Ok(()),
+            // Never `Unavailable`: what was done under the hold must not be repeated as if nothing had been done.
+            Err(
+                Error::Unavailable { reason: text, source: cause, .. }
+                | Error::Unknown { reason: text, source: cause, .. },
+            ) => {
+                let what = format!("keep {} for its minimum time", hold.claim.name);
+                Err(Error::unknown(hold.backend, what, Reason { text, cause }))
+            }
             extended => extended,
         }
     }

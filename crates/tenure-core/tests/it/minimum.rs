@@ -258,3 +258,19 @@ async fn options_that_end_it_before_are_refused() {
         client.lock("x").force_release().await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn work_that_the_store_does_not_hear_of_is_no_success() {
+    let (_, store) = store();
+    let client = store.client(|settings| settings.lease = SECOND / 5);
+    let down = || store.tell(|call| if matches!(call, Call::Acquire(_)) { Act::Pass } else { Act::Fail });
+    let once = client.once("x", HOUR);
+    let done = once.run(async |_| {
+        down();
+        Ok::<_, Error>(())
+    });
+    let unheard = within("it gives up with its lease", done).await.expect_err("it will be done again");
+    assert!(unheard.is_unknown() && unheard.to_string().contains("keep x"), "{unheard}");
+    // What the store has known from the start needs no answer.
+    assert_eq!(client.lock("y").at_least(HOUR).run(async |_| Ok::<_, Error>(1)).await, Ok(1));
+}

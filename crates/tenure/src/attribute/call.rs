@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenure_core::{Client, Error, Guard, Kind, Lock, MultiGuard, Name, Owner, Result, multi};
 
 use super::call_stack::{CallLocks, HeldLock, InFrame, innermost_frame, run_in_frame};
-use crate::blocking::{block_on, confirm};
+use crate::blocking::block_on;
 
 /// The locks and limits that a call requests.
 #[derive(Debug)]
@@ -155,7 +155,7 @@ impl HeldCall {
                 Err(lost) => return BodyResult { value: None, error: Some(lost) },
             },
         };
-        BodyResult { value: Some(value), error: confirm(guards.release().await).err() }
+        BodyResult { value: Some(value), error: guards.finish().await.err() }
     }
 
     /// Blocking version of [`HeldCall::run`]. A thread cannot be cancelled: the body always runs to its end.
@@ -163,7 +163,7 @@ impl HeldCall {
     pub fn run_blocking<R>(self, body: impl FnOnce() -> R) -> BodyResult<R> {
         let Some((guards, locks)) = self.0 else { return BodyResult { value: Some(body()), error: None } };
         let value = run_in_frame(&locks, body);
-        BodyResult { value: Some(value), error: confirm(block_on(guards.release())).err() }
+        BodyResult { value: Some(value), error: block_on(guards.finish()).err() }
     }
 }
 
@@ -216,10 +216,10 @@ impl Guards {
         }
     }
 
-    async fn release(self) -> Result<()> {
+    async fn finish(self) -> Result<()> {
         match self {
-            Self::One(guard) => guard.release().await,
-            Self::Several(guards) => guards.release().await,
+            Self::One(guard) => guard.finish().await,
+            Self::Several(guards) => guards.finish().await,
         }
     }
 }

@@ -201,6 +201,12 @@ impl Guard {
         block_on(self.inner.release())
     }
 
+    /// Releases it after work was done under it.
+    #[track_caller]
+    pub(super) fn finish(self) -> Result<()> {
+        block_on(self.inner.finish())
+    }
+
     /// Gives the guard up without releasing: the hold is no longer renewed and ends with its lease, or when it is
     /// released by its id; see [`tenure::Guard::detach`](crate::Guard::detach).
     pub fn detach(self) -> HoldId {

@@ -129,20 +129,8 @@ fn run<T, E: From<Error>>(guard: Guard, work: impl FnOnce(Held) -> Result<T, E>)
 }
 
 fn finish<T, E: From<Error>>(guard: Guard, result: Result<T, E>) -> Result<T, E> {
-    let released = confirm(guard.release());
+    let released = guard.finish();
     let value = result?;
     released?;
     Ok(value)
-}
-
-/// The result of a release after work was done. That nobody confirmed it is no error: the name was held until then, and
-/// its lease frees it.
-pub(crate) fn confirm(released: Result<()>) -> Result<()> {
-    match released {
-        Err(error) if error.is_transient() => {
-            tracing::warn!(%error, "the release was not confirmed: the name is free when its lease ends");
-            Ok(())
-        }
-        released => released,
-    }
 }

@@ -100,3 +100,18 @@ fn threads_exclude_each_other_on_a_bad_network() {
         elsewhere(move || client.lock("x").acquire().and_then(Guard::release).unwrap());
     });
 }
+
+#[test]
+fn work_that_the_store_does_not_hear_of_is_no_success() {
+    within("once", || {
+        let mut settings = Settings::default();
+        settings.lease = Duration::from_millis(200);
+        let plan = |call: Call<'_>| Fate { refused: matches!(call, Call::Renew(_)), ..Fate::default() };
+        let faults = Faults::new(Store::memory().backend, plan);
+        let client = Client::new(tenure::Client::with(Arc::new(faults), settings));
+        let hour = Duration::from_secs(3600);
+        let done = client.once("x", hour).run(|_| Ok::<_, Error>(1)).expect_err("it will be done again");
+        assert!(done.is_unknown() && done.to_string().contains("keep x"), "{done}");
+        assert_eq!(client.lock("y").at_least(hour).run(|_| Ok::<_, Error>(2)), Ok(2), "known from the start");
+    });
+}
