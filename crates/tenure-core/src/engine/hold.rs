@@ -42,6 +42,8 @@ pub(crate) struct Hold {
     asked: AtomicU64,
     /// The latest end of any lease that the store has confirmed.
     stored: AtomicU64,
+    /// When its minimum begins: with the grant, or with the call that asked for it.
+    keep_from: AtomicU64,
     /// Until when the store has to keep it, whatever becomes of its guards.
     keep_until: AtomicU64,
     /// When to log that it has been held for long.
@@ -195,6 +197,7 @@ impl Hold {
             asked: AtomicU64::new(now.after(granted).as_nanos()),
             stored: AtomicU64::new(now.after(granted).as_nanos()),
             collect_by: AtomicU64::new(u64::MAX),
+            keep_from: AtomicU64::new(now.as_nanos()),
             keep_until: AtomicU64::new(0),
             warn_at: AtomicU64::new(u64::MAX),
             phase: AtomicU8::new(HELD),
@@ -255,10 +258,16 @@ impl Hold {
         }
     }
 
+    /// Counts what it is kept for from then on, and not from its grant.
+    pub(crate) fn count_from(&self, call: Time) {
+        self.keep_from.store(call.as_nanos(), SeqCst);
+    }
+
     /// Keeps it for at least `d` from its grant on, whenever its last guard leaves. Returns whether the store has yet to
     /// be told, by a renewal that is due now.
     pub(crate) fn keep_at_least(&self, d: Duration) -> bool {
-        self.keep_until.fetch_max(self.since.after(d).as_nanos(), SeqCst);
+        let from = Time::from_nanos(self.keep_from.load(SeqCst));
+        self.keep_until.fetch_max(from.after(d).as_nanos(), SeqCst);
         let short = self.is_short();
         if short {
             self.renew_at.store(self.clock.now().as_nanos(), SeqCst);
