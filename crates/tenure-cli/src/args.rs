@@ -167,7 +167,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DUR", value_parser = positive_duration, help_heading = "Holding")]
     pub(crate) at_least: Option<Duration>,
     /// Run CMD at most once per DUR across all machines: when it has succeeded, NAME stays held until DUR after its start,
-    /// and others find it busy. A CMD that fails does not count
+    /// and others find it busy. A CMD that fails does not count. For a timetable DUR must be shorter than the interval (23h
+    /// for a nightly job), or the next run comes a moment too early and is skipped
     #[arg(
         long,
         value_name = "DUR",
@@ -349,6 +350,7 @@ Examples:
   tenure run backup -- ./backup --full
   tenure run backup --wait 5m -c './dump | gzip > dump.gz'
   tenure run report --max-hold 1h --note 'nightly report' -- ./report
+  tenure run report --once-per 23h -- ./report
   tenure run cache --shared -- ./read      and      tenure run cache --exclusive -- ./rebuild
   tenure run api --limit 4 --permits 2 -- ./heavy
   tenure run order-42 --token request-7 --url 'redis://cache-1?layout=plain' -- ./charge

@@ -28,8 +28,8 @@ use crate::engine::core::Engine;
 /// client.counting_semaphore("seats").try_set(200).await?;
 /// client.latch("ready").try_set_count(3).await?;
 /// let leadership = client.election("cron").campaign().await?;
-/// let sent = client.once("report", Duration::from_secs(86_400)).run(async |_| Ok::<_, tenure::Error>(())).await?;
-/// assert!(sent.is_some()); // once a day
+/// let sent = client.once("report", Duration::from_secs(23 * 3600)).run(async |_| Ok::<_, tenure::Error>(())).await?;
+/// assert!(sent.is_some()); // once a night
 ///
 /// for used in client.list("", 100).await? {
 ///     println!("{}: a {} with {} holders", used.name, used.family, used.holders.len());

@@ -13,7 +13,8 @@ use crate::backend::{Error, Kind, Name, Owner, Result};
 /// # use std::time::Duration;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
 /// # let client = tenure_core::Client::new(tenure_core::Memory::new());
-/// let report = client.once("report/daily", Duration::from_secs(86_400)).at_most(Duration::from_secs(3600));
+/// // Every replica does this at midnight.
+/// let report = client.once("report/daily", Duration::from_secs(23 * 3600)).at_most(Duration::from_secs(3600));
 /// let sent = report.run(async |_| Ok::<_, tenure_core::Error>("sent")).await?;
 /// assert_eq!(sent, Some("sent"));
 ///
@@ -30,8 +31,13 @@ use crate::backend::{Error, Kind, Name, Owner, Result};
 /// # Ok(()) }
 /// ```
 ///
+/// **For a timetable choose a period shorter than the interval**, or put the date into the name. A period of 24 hours
+/// for a nightly job skips every second night: the store kept the name from a moment after midnight, so the attempt of the
+/// next midnight comes a moment too early. Take 23 hours; 22 if the timetable follows summer time, where one night is
+/// followed by the next after 23.
+///
 /// The work holds a lock of that name while it runs. If it returns `Ok`, the lock is kept until the period is over,
-/// counted from the start of the work, whether or not this process still runs then. If it fails, panics, loses the lock
+/// counted from the call, whether or not this process still runs then. If it fails, panics, loses the lock
 /// or dies with its process, it does not count: the next one who asks runs it. So work that was done by half may run
 /// again within the period.
 ///
@@ -74,9 +80,14 @@ impl Once {
     /// # Cancel safety
     /// Safe: dropping the future leaves nothing behind.
     pub async fn try_begin(&self) -> Result<Option<Guard>> {
-        self.lock.request.core().backend.info().require_at_least(self.period)?;
+        let core = self.lock.request.core();
+        core.backend.info().require_at_least(self.period)?;
+        let call = core.clock.now();
         // An owner of its own, so that work which asks for itself does not re-enter.
-        self.lock.clone().owner(&Owner::new()).try_acquire().await
+        let guard = self.lock.clone().owner(&Owner::new()).try_acquire().await?;
+        // A slow store must not make the period end later than a timetable expects.
+        guard.iter().for_each(|guard| guard.hold().leases.count_from(call));
+        Ok(guard)
     }
 
     /// Returns the period.

@@ -185,7 +185,7 @@ impl Hold {
             renew_at: AtomicU64::new(renew_at.as_nanos()),
             prove_at: AtomicU64::new(u64::MAX),
             suspected: AtomicBool::new(false),
-            leases: Leases::new(now.after(granted)),
+            leases: Leases::new(now, now.after(granted)),
             collect_by: AtomicU64::new(u64::MAX),
             warn_at: AtomicU64::new(u64::MAX),
             phase: AtomicU8::new(HELD),
@@ -223,7 +223,7 @@ impl Hold {
     /// Keeps it for at least `d` from its grant on, whenever its last guard leaves. Returns whether the store has yet to
     /// be told, by a renewal that is due now.
     pub(crate) fn keep_at_least(&self, d: Duration) -> bool {
-        self.leases.keep_until(self.since.after(d));
+        self.leases.keep_for(d);
         let short = self.is_short();
         if short {
             self.renew_at.store(self.clock.now().as_nanos(), SeqCst);

@@ -14,15 +14,17 @@ pub(crate) struct Leases {
     asked: AtomicU64,
     /// The latest end of any lease that the store has confirmed.
     stored: AtomicU64,
+    /// When its minimum begins: with the grant, or with the call that asked for it.
+    from: AtomicU64,
     /// Until when the store has to keep it, whatever becomes of its guards.
     kept: AtomicU64,
 }
 
 impl Leases {
-    /// Those of a grant until `end`.
-    pub(crate) fn new(end: Time) -> Self {
-        let end = || AtomicU64::new(end.as_nanos());
-        Self { lasts: end(), asked: end(), stored: end(), kept: AtomicU64::new(0) }
+    /// Those of what was granted `now` until `end`.
+    pub(crate) fn new(now: Time, end: Time) -> Self {
+        let [now, lasts, asked, stored] = [now, end, end, end].map(|at| AtomicU64::new(at.as_nanos()));
+        Self { lasts, asked, stored, from: now, kept: AtomicU64::new(0) }
     }
 
     /// The latest time until which the store may keep it if it is not released.
@@ -57,8 +59,15 @@ impl Leases {
         Time::from_nanos(self.asked.load(SeqCst)).since(now)
     }
 
-    pub(crate) fn keep_until(&self, end: Time) {
-        self.kept.fetch_max(end.as_nanos(), SeqCst);
+    /// Counts the minimum from then on, and not from the grant.
+    pub(crate) fn count_from(&self, call: Time) {
+        self.from.store(call.as_nanos(), SeqCst);
+    }
+
+    /// The store has to keep it for `d` at least.
+    pub(crate) fn keep_for(&self, d: Duration) {
+        let from = Time::from_nanos(self.from.load(SeqCst));
+        self.kept.fetch_max(from.after(d).as_nanos(), SeqCst);
     }
 
     pub(crate) fn kept_until(&self) -> Time {

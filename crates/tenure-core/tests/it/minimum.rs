@@ -274,3 +274,23 @@ async fn work_that_the_store_does_not_hear_of_is_no_success() {
     // What the store has known from the start needs no answer.
     assert_eq!(client.lock("y").at_least(HOUR).run(async |_| Ok::<_, Error>(1)).await, Ok(1));
 }
+
+#[tokio::test]
+async fn a_period_is_counted_from_the_call() {
+    let (clock, store) = store();
+    let slow = clock.clone();
+    store.tell(move |call| {
+        if matches!(call, Call::Acquire(_)) {
+            slow.advance(5 * SECOND);
+        }
+        Act::Pass
+    });
+    let client = store.client(|_| {});
+    assert_eq!(client.once("x", HOUR).run(async |_| Ok::<_, Error>(())).await, Ok(Some(())));
+    assert_eq!(left(&store, "x").await, HOUR - 5 * SECOND);
+    let backup = client.once("y", HOUR);
+    let guard = backup.try_begin().await.unwrap().expect("free");
+    guard.keep_at_least(backup.period()).unwrap();
+    guard.release().await.unwrap();
+    assert_eq!(left(&store, "y").await, HOUR - 5 * SECOND);
+}

@@ -22,8 +22,8 @@ use crate::{ClientId, Finding, Settings, Snapshot};
 /// client.counting_semaphore("seats").try_set(200)?;
 /// client.latch("ready").try_set_count(3)?;
 /// let leadership = client.election("cron").campaign()?;
-/// let sent = client.once("report", std::time::Duration::from_secs(86_400)).run(|_| Ok::<_, tenure::Error>(()))?;
-/// assert!(sent.is_some()); // once a day
+/// let sent = client.once("report", std::time::Duration::from_secs(23 * 3600)).run(|_| Ok::<_, tenure::Error>(()))?;
+/// assert!(sent.is_some()); // once a night
 ///
 /// for used in client.list("", 100)? {
 ///     println!("{}: a {} with {} holders", used.name, used.family, used.holders.len());

@@ -78,7 +78,7 @@ impl Election {
 /// # fn main() -> tenure::Result<()> {
 /// # use std::time::Duration;
 /// # let client = tenure::blocking::connect("memory:")?;
-/// let report = client.once("report/daily", Duration::from_secs(86_400)).note("replica 1");
+/// let report = client.once("report/daily", Duration::from_secs(23 * 3600)).note("replica 1"); // every midnight
 /// let report = report.at_most(Duration::from_secs(3600)).at_least(Duration::from_secs(60));
 /// assert_eq!(report.run(|_| Ok::<_, tenure::Error>("sent"))?, Some("sent"));
 /// assert_eq!(report.run(|_| Ok::<_, tenure::Error>("sent"))?, None);
