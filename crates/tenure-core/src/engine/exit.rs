@@ -1,19 +1,21 @@
-//! The end of the process: it waits for the releases that are still under way, so that a guard dropped at the end of
-//! `main` does not stay in the store for a lease.
+//! The end of the process: it waits for the releases that are under way, so that a guard dropped at the end of `main` does
+//! not stay in the store for a lease.
 
+use std::process;
 use std::sync::{Arc, Mutex, Once, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::engine::core::Core;
 
-static CORES: Mutex<Vec<Weak<Core>>> = Mutex::new(Vec::new());
+/// The clients, each with the process that has its threads: a fork has only a copy of the client.
+static CORES: Mutex<Vec<(u32, Weak<Core>)>> = Mutex::new(Vec::new());
 static REGISTERED: Once = Once::new();
 
 /// Lets the end of the process wait for releases of this client, for at most its close timeout.
 pub(crate) fn flush_at_exit(core: &Arc<Core>) {
     let mut cores = CORES.lock().unwrap();
-    cores.retain(|core| core.strong_count() > 0);
-    cores.push(Arc::downgrade(core));
+    cores.retain(|(_, core)| core.strong_count() > 0);
+    cores.push((process::id(), Arc::downgrade(core)));
     drop(cores);
     REGISTERED.call_once(register);
 }
@@ -28,14 +30,18 @@ fn register() {
 /// Runs on the thread that ends the process, while all other threads still run.
 extern "C" fn flush() {
     const LOOK: Duration = Duration::from_millis(1);
-    let mut waited = Duration::ZERO;
+    let (began, this) = (Instant::now(), process::id());
     // A thread that panicked or is about to end the process may have the lock.
     let Ok(cores) = CORES.try_lock() else { return };
+    let ours = cores.iter().filter(|(process, _)| *process == this).filter_map(|(_, core)| core.upgrade());
     // A closed client has waited already.
-    for core in cores.iter().filter_map(Weak::upgrade).filter(|core| core.check_open().is_ok()) {
-        while !core.is_flushed() && waited < core.settings.close_timeout {
-            std::thread::sleep(LOOK);
-            waited += LOOK;
+    for core in ours.filter(|core| core.check_open().is_ok()) {
+        // Not until there is none, because other threads go on. Twice, because what ends may have begun another one.
+        for _ in 0..2 {
+            let now = core.releases.begun();
+            while !core.is_flushed_of(now) && began.elapsed() < core.settings.close_timeout {
+                std::thread::sleep(LOOK);
+            }
         }
     }
 }

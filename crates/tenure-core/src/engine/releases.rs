@@ -103,6 +103,22 @@ impl Releases {
         self.0.any.load(SeqCst) > 0
     }
 
+    /// How many have begun so far.
+    pub(crate) fn begun(&self) -> u64 {
+        self.0.next.load(SeqCst)
+    }
+
+    /// Whether one of the first `n` is pending.
+    fn any_of(&self, n: u64) -> bool {
+        // For the exit handler: it must not wait for a thread that ends the process while it has the lock.
+        self.any()
+            && self.0.names.try_lock().map_or(true, |names| {
+                names
+                    .values()
+                    .any(|under_way| under_way.first_key_value().is_some_and(|(first, _)| *first < n))
+            })
+    }
+
     /// Wakes [`Core::quiesce`], because something else that it waits for has ended.
     pub(crate) fn look_again(&self) {
         wake_all(&self.0.changed);
@@ -235,6 +251,11 @@ impl Core {
     /// Whether no release is pending or about to start.
     pub(crate) fn is_flushed(&self) -> bool {
         !self.releases.any() && self.worker.is_idle()
+    }
+
+    /// Whether none of the first `n` releases is pending, and none about to start.
+    pub(crate) fn is_flushed_of(&self, n: u64) -> bool {
+        self.worker.is_idle() && !self.releases.any_of(n)
     }
 
     /// Waits until no release is pending or about to start.

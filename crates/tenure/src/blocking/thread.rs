@@ -5,14 +5,32 @@ use std::cell::Cell;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
-use std::sync::LazyLock;
+use std::process;
+use std::sync::OnceLock;
 
 use tokio::runtime::Handle;
 
 use crate::backend::Background;
 use crate::{Error, Owner, Result};
 
-static BACKGROUND: LazyLock<Background> = LazyLock::new(|| Background::new("tenure-blocking"));
+/// The background of a process, and of those that were forked from it: a fork has no copy of the thread.
+struct OfProcess {
+    id: u32,
+    background: Background,
+    fork: Box<OnceLock<OfProcess>>,
+}
+
+static FIRST: OnceLock<OfProcess> = OnceLock::new();
+
+fn background() -> &'static Background {
+    let id = process::id();
+    let of_this = || OfProcess { id, background: Background::new("tenure-blocking"), fork: Box::default() };
+    let mut known = FIRST.get_or_init(of_this);
+    while known.id != id {
+        known = known.fork.get_or_init(of_this);
+    }
+    &known.background
+}
 
 thread_local! {
     /// The owner of all that this thread acquires. Unlike a thread id it is never reused.
@@ -25,7 +43,7 @@ thread_local! {
 /// On a thread that runs async tasks.
 #[track_caller]
 pub(crate) fn block_on<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
-    let runtime = BACKGROUND.handle().map_err(|e| Error::unavailable("blocking", "start a thread", e))?;
+    let runtime = background().handle().map_err(|e| Error::unavailable("blocking", "start a thread", e))?;
     let started = Cell::new(false);
     // Pinned here, because it is nearly two kilobytes and would otherwise be moved through every call below.
     let call = pin!(async {

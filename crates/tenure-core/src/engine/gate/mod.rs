@@ -155,17 +155,20 @@ pub(crate) async fn wait(
     waiter: Waiter,
     trace: &AcquireTrace<'_>,
 ) -> Result<Waited> {
-    struct Abandon {
+    struct Abandon<'a> {
+        core: &'a Core,
+        name: &'a Name,
         n: u64,
         mailbox: Arc<Mailbox>,
         gate: Arc<Gate>,
         collected: bool,
     }
-    impl Drop for Abandon {
+    impl Drop for Abandon<'_> {
         fn drop(&mut self) {
             if !self.collected {
                 self.mailbox.abandon();
-                self.gate.queue.lock().unwrap().gone(self.n);
+                let begin = || self.core.releases.begin(self.name);
+                self.gate.queue.lock().unwrap().abandoned(self.n, begin);
                 self.gate.wake.notify_one();
             }
         }
@@ -180,7 +183,7 @@ pub(crate) async fn wait(
     let _counted = core.telemetry.waiting(waiter.want.label());
     trace.waits();
     let gate = core.gates.join(core, name, waiter)?;
-    let mut waiting = Abandon { n, mailbox: mailbox.clone(), gate, collected: false };
+    let mut waiting = Abandon { core, name, n, mailbox: mailbox.clone(), gate, collected: false };
     // The gate also ends waits at their deadline, but it may itself be waiting for the store at that moment.
     let letter = core.by(deadline, mailbox.collect()).await;
     trace.stats.add(&mailbox.stats);
@@ -295,10 +298,10 @@ impl Gates {
         }
         drop(gates);
         let all = gate.queue.lock().unwrap().take_all();
-        for waiter in all.iter().filter(|waiter| waiter.mailbox.is_placed()) {
+        for waiter in all.gone.iter().filter(|waiter| waiter.mailbox.is_placed()) {
             leave_place(core, &waiter.want);
         }
-        gate.fail_some(&all, error);
+        gate.fail_some(&all.gone, error);
     }
 
     pub(crate) fn fail_all(&self, error: &Error) {

@@ -15,6 +15,7 @@ use crate::backend::{Backoff, Durability, Error};
 use crate::engine::acquire::RETRIES;
 use crate::engine::acquisition::Flow;
 use crate::engine::core::Core;
+use crate::engine::releases::Pending;
 
 #[derive(Default)]
 pub(super) struct Queue {
@@ -24,8 +25,8 @@ pub(super) struct Queue {
     owners: HashMap<u64, BTreeSet<Key>>,
     /// When the deadline or the warning of a waiter is due.
     times: BTreeSet<(Instant, u64)>,
-    /// The numbers of those who no longer wait.
-    gone: Vec<u64>,
+    /// The numbers of those who no longer wait. What they left in the store counts as pending until it is swept.
+    gone: Vec<(u64, Option<Pending>)>,
     /// The number of waiters per durability.
     by_durability: BTreeMap<Durability, usize>,
     failing: BTreeMap<Durability, Failing>,
@@ -183,15 +184,22 @@ impl Queue {
 
     /// Marks a waiter as no longer waiting.
     pub(super) fn gone(&mut self, n: u64) {
-        self.gone.push(n);
+        self.gone.push((n, None));
+    }
+
+    /// As [`Queue::gone`], of one that is not told anything. If it is here, what it leaves counts as a pending release
+    /// until it is swept.
+    pub(super) fn abandoned(&mut self, n: u64, pending: impl FnOnce() -> Pending) {
+        self.gone.push((n, self.keys.contains_key(&n).then(pending)));
     }
 
     /// Removes those who no longer wait, and those whose deadline has passed.
     pub(super) fn take_over(&mut self, now: Instant) -> Over {
         let mut over = Over::default();
         self.looks(self.gone.len() as u64);
-        for n in std::mem::take(&mut self.gone) {
+        for (n, pending) in std::mem::take(&mut self.gone) {
             over.gone.extend(self.remove(n));
+            over.pending.extend(pending);
         }
         while let Some((at, n)) = self.times.first().copied()
             && at <= now
@@ -258,9 +266,11 @@ impl Queue {
     }
 
     /// Removes all waiters.
-    pub(super) fn take_all(&mut self) -> Vec<Waiter> {
+    pub(super) fn take_all(&mut self) -> Over {
         let all: Vec<u64> = self.keys.keys().copied().collect();
-        all.into_iter().filter_map(|n| self.remove(n)).collect()
+        let gone = all.into_iter().filter_map(|n| self.remove(n)).collect();
+        let pending = std::mem::take(&mut self.gone).into_iter().filter_map(|(_, pending)| pending).collect();
+        Over { gone, pending, warn: Vec::new() }
     }
 }
 
@@ -268,5 +278,7 @@ impl Queue {
 #[derive(Default)]
 pub(super) struct Over {
     pub(super) gone: Vec<Waiter>,
+    /// To be dropped when what they left is being released.
+    pub(super) pending: Vec<Pending>,
     pub(super) warn: Vec<Flow>,
 }

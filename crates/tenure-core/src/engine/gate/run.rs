@@ -118,13 +118,15 @@ impl Run {
             warn_of_self(core, &self.name, flow);
         }
         for waiter in over.gone {
-            let error = self.gate.error(core, waiter.durability());
-            // Fails if the waiter already got another letter.
-            let _ = waiter.mailbox.deliver(error.map_or(Letter::TimedOut, Letter::Failed));
+            // Before it is told, or the process might end in between.
             if waiter.mailbox.is_placed() {
                 leave_place(core, &waiter.want);
             }
+            let error = self.gate.error(core, waiter.durability());
+            // Fails if the waiter already got another letter.
+            let _ = waiter.mailbox.deliver(error.map_or(Letter::TimedOut, Letter::Failed));
         }
+        drop(over.pending);
     }
 
     /// Returns the waiters that may try now: those that must learn their position, else the first; with it the readers
