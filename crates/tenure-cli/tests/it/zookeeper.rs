@@ -125,7 +125,8 @@ fn another_kind_on_the_name_is_named() {
     let world = World::new();
     let harness = world.harness();
     let done = harness.run(&["run", "seats", "--limit", "2", "--", "true"]);
-    assert_eq!(done.code(0).err, "");
+    // A busy server may let it wait for a second, which it says.
+    assert!(!done.code(0).err.contains("in the store"), "{done:?}");
     harness
         .run(&["run", "seats", "--limit", "5", "--", "true"])
         .code(0)

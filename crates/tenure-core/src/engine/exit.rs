@@ -3,7 +3,9 @@
 
 use std::process;
 use std::sync::{Arc, Mutex, Once, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::engine::core::Core;
 
