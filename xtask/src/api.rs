@@ -137,20 +137,19 @@ fn changes(recorded: &str, now: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scratch::Scratch;
 
     /// The surface of a crate with this source, by the rustdoc of this toolchain.
     fn surface_of(source: &str) -> Surface {
-        let folder = std::env::temp_dir().join(format!("tenure-api-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
+        let scratch = Scratch::new("surface").expect("a folder");
+        let folder = scratch.path();
         let lib = folder.join("lib.rs");
         std::fs::write(&lib, source).expect("a file");
         let mut command = Command::new(rustdoc());
         command.env("RUSTC_BOOTSTRAP", "1").args(JSON.split(' ')).args(["--crate-name", "planted"]);
-        let status = command.arg("--out-dir").arg(&folder).arg(&lib).status().expect("rustdoc starts");
+        let status = command.arg("--out-dir").arg(folder).arg(&lib).status().expect("rustdoc starts");
         assert!(status.success());
-        let surface = surface(&folder.join("planted.json")).expect("a surface");
-        std::fs::remove_dir_all(&folder).expect("removed");
-        surface
+        surface(&folder.join("planted.json")).expect("a surface")
     }
 
     #[test]
@@ -177,12 +176,12 @@ mod tests {
 
     #[test]
     fn another_format_is_not_read() {
-        let json = std::env::temp_dir().join(format!("tenure-api-{}.json", std::process::id()));
+        let scratch = Scratch::new("format").expect("a folder");
+        let json = scratch.path().join("api.json");
         std::fs::write(&json, r#"{"docs":"a \"format_version\":57","format_version":3}"#).expect("a file");
         assert_eq!(surface(&json), Ok(Err(3)));
         std::fs::write(&json, "{}").expect("a file");
         assert!(surface(&json).is_err());
-        std::fs::remove_file(&json).expect("removed");
         assert!(needs(3).contains("writes format 3"), "{}", needs(3));
     }
 }

@@ -18,6 +18,7 @@ mod peers;
 mod publishable;
 mod release;
 mod run;
+mod scratch;
 mod screenshots;
 mod summary;
 mod test;

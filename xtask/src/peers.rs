@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::root;
+use crate::scratch::Scratch;
 
 /// Fills the caches of the package managers, unless Maven, which takes longest, has done this before.
 pub(crate) fn fetch() {
@@ -13,9 +14,9 @@ pub(crate) fn fetch() {
         return;
     }
     let sources = root().join("tests/interop");
-    let Ok(scratch) = Scratch::new() else { return };
+    let Ok(scratch) = Scratch::new("peers") else { return };
     for project in ["redisson.xml", "curator.xml"] {
-        let out = scratch.0.join(project);
+        let out = scratch.path().join(project);
         let mut maven = Command::new("mvn");
         maven.args(["-q", "-B", "-f"]).arg(sources.join("java").join(project));
         maven.arg(format!("-Dout={}", out.display()));
@@ -25,32 +26,15 @@ pub(crate) fn fetch() {
     quietly(Command::new("go").args(["mod", "download"]).current_dir(sources.join("go")));
     let npm = &mut Command::new("npm");
     for file in ["package.json", "package-lock.json"] {
-        let _ = std::fs::copy(sources.join("node").join(file), scratch.0.join(file));
+        let _ = std::fs::copy(sources.join("node").join(file), scratch.path().join(file));
     }
     npm.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]);
-    quietly(npm.current_dir(&scratch.0));
+    quietly(npm.current_dir(scratch.path()));
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "download", "-q", "--no-input", "--disable-pip-version-check", "-r"]);
-    quietly(pip.arg(sources.join("python/requirements.txt")).arg("-d").arg(&scratch.0));
+    quietly(pip.arg(sources.join("python/requirements.txt")).arg("-d").arg(scratch.path()));
 }
 
 fn quietly(command: &mut Command) {
     let _ = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-}
-
-/// A folder that is removed on drop.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> std::io::Result<Self> {
-        let folder = std::env::temp_dir().join(format!("tenure-peers-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)?;
-        Ok(Self(folder))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

@@ -158,9 +158,8 @@ mod tests {
     #[test]
     fn parts_at_once_keep_their_order() {
         // Each part waits for a file that the next one creates: run one by one they would hang.
-        let folder = std::env::temp_dir().join(format!("tenure-xtask-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let at = |n: usize| folder.join(n.to_string()).display().to_string();
+        let folder = crate::scratch::Scratch::new("parts").unwrap();
+        let at = |n: usize| folder.path().join(n.to_string()).display().to_string();
         let n = cores().max(2);
         let script = |i: usize| match i {
             _ if cores() == 1 => TWO.to_owned(),
@@ -169,7 +168,6 @@ mod tests {
         let outcomes = side_by_side((0..n).map(|i| part(&script(i))).collect(), false);
         assert!(outcomes.len() == n && outcomes.iter().all(|o| o.is_good() && o.counts.passed == 2));
         assert!((0..n).all(|i| outcomes[i].name == script(i)));
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

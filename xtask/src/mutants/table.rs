@@ -52,28 +52,23 @@ mod tests {
     use super::*;
     use crate::mutants::Fate;
     use crate::mutants::list::Mutant;
+    use crate::scratch::Scratch;
 
     #[test]
     fn a_run_replaces_the_table_and_nothing_else() {
-        let folder = tempfile();
+        let scratch = Scratch::new("table").unwrap();
+        let folder = scratch.path();
         let page = folder.join(PAGE);
         std::fs::create_dir_all(page.parent().unwrap()).unwrap();
         std::fs::write(&page, format!("# Testing\n\n{HEADING}\nold\n")).unwrap();
         let mutant =
             Mutant { group: "core".into(), name: "a".into(), bug: "b | c".into(), ..Mutant::default() };
         let tried = [Tried { mutant: &mutant, fate: Fate::Survived, took: Duration::from_secs(3) }];
-        write(&folder, &tried, Duration::from_secs(60), "0 caught, 1 survived").unwrap();
+        write(folder, &tried, Duration::from_secs(60), "0 caught, 1 survived").unwrap();
         let text = std::fs::read_to_string(&page).unwrap();
         assert!(text.starts_with(&format!("# Testing\n\n{HEADING}")) && !text.contains("old"), "{text}");
         assert!(text.contains("| a | b \\| c | `unit  ` | SURVIVED | 3 |"), "{text}");
         std::fs::write(&page, "# Testing\n").unwrap();
-        assert!(write(&folder, &tried, Duration::ZERO, "").is_err());
-        std::fs::remove_dir_all(&folder).unwrap();
-    }
-
-    fn tempfile() -> std::path::PathBuf {
-        let folder = std::env::temp_dir().join(format!("tenure-table-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        folder
+        assert!(write(folder, &tried, Duration::ZERO, "").is_err());
     }
 }

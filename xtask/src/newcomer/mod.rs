@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use crate::check::{self, target};
 use crate::packages::{self, NEWCOMER};
 use crate::run::{Ended, Show, run};
+use crate::scratch::Scratch;
 use crate::{MISSING, root};
 use readme::Lines;
 use server::Server;
@@ -40,10 +41,10 @@ pub(crate) fn newcomer(warm: bool) -> ExitCode {
 fn first_hour(warm: bool) -> Result<(), String> {
     let readme = std::fs::read_to_string(root().join("README.md")).map_err(|e| format!("README.md: {e}"))?;
     let lines = Lines::of(&readme)?;
-    let folder = Scratch::new()?;
-    let server = Server::start(&folder.0)?;
+    let folder = Scratch::new("newcomer")?;
+    let server = Server::start(folder.path())?;
     let watched = server.watch(&lines.lock)?;
-    let project = Project { folder: folder.0.join("first-lock"), warm };
+    let project = Project { folder: folder.path().join("first-lock"), warm };
     project.create()?;
 
     let begin = Instant::now();
@@ -175,22 +176,5 @@ fn ran(command: &mut Command) -> Result<(), String> {
     match said.status.success() {
         true => Ok(()),
         false => Err(format!("cargo {}: {}", words.join(" "), String::from_utf8_lossy(&said.stderr).trim())),
-    }
-}
-
-/// A folder that is removed on drop.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Self, String> {
-        let folder = std::env::temp_dir().join(format!("tenure-newcomer-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-        Ok(Self(folder))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::check::{done, ran, target};
+use crate::scratch::Scratch;
 use crate::{cargo, root};
 use scene::Scene;
 use screen::Row;
@@ -32,8 +33,8 @@ pub(crate) fn screenshots() -> ExitCode {
 
 fn take() -> Result<(), String> {
     ran(cargo(&["build", "--package=tenure-cli"]))?;
-    let scratch = Scratch::new()?;
-    let store = scratch.0.join("locks.db").display().to_string();
+    let scratch = Scratch::new("screenshots")?;
+    let store = scratch.path().join("locks.db").display().to_string();
     let scene = Scene::start(target().join("debug/tenure"), &store)?;
     let top = Terminal::start(scene.tenure(&["top"]), SIZE)?;
     let until = |words: &str| eventually(words, || Ok(Some(top.screen()?).filter(|page| says(page, words))));
@@ -74,21 +75,4 @@ fn eventually<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>, String>
         std::thread::sleep(Duration::from_millis(50));
     }
     Err(format!("not within {PATIENCE:?}: {what}"))
-}
-
-/// A folder that is removed on drop.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Self, String> {
-        let folder = std::env::temp_dir().join(format!("tenure-screenshots-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-        Ok(Self(folder))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
