@@ -193,8 +193,8 @@ impl Lock {
     /// not block other waiters.
     pub async fn acquire(&self) -> Result<Guard> {
         loop {
-            if let Some(guard) = self.take(Wait::Forever).await? {
-                return Ok(guard);
+            if let Some(guard) = self.take_by(Wait::Forever, None, self.at_least).await? {
+                return Ok(self.granted(guard));
             }
         }
     }
@@ -209,7 +209,7 @@ impl Lock {
     /// # Cancel safety
     /// Safe: dropping the future leaves nothing behind.
     pub async fn try_acquire(&self) -> Result<Option<Guard>> {
-        self.take(Wait::No).await
+        Ok(self.take_by(Wait::No, None, self.at_least).await?.map(|guard| self.granted(guard)))
     }
 
     /// Acquires it, waiting for at most `wait`; `None` if others held it until then.
@@ -222,20 +222,12 @@ impl Lock {
     /// # Cancel safety
     /// Safe: dropping the future leaves nothing behind.
     pub async fn try_acquire_for(&self, wait: Duration) -> Result<Option<Guard>> {
-        self.take(Wait::For(wait)).await
+        Ok(self.take_by(Wait::For(wait), None, self.at_least).await?.map(|guard| self.granted(guard)))
     }
 
-    async fn take(&self, wait: Wait) -> Result<Option<Guard>> {
-        Ok(self.ask(wait, None, self.at_least).await?.map(|guard| self.granted(guard)))
-    }
-
-    /// Acquires it. The store must have answered by `limit`, if that is earlier than the deadline that `wait` implies.
-    /// The caller decides whether the guard counts, and only then calls [`Lock::granted`].
-    pub(crate) async fn take_by(&self, wait: Wait, limit: Option<Instant>) -> Result<Option<Guard>> {
-        self.ask(wait, limit, None).await
-    }
-
-    async fn ask(
+    /// Acquires it; the store keeps it for `least`. The store must have answered by `limit`, if that is earlier than the
+    /// deadline that `wait` implies. The caller decides whether the guard counts, and only then calls [`Lock::granted`].
+    pub(crate) async fn take_by(
         &self,
         wait: Wait,
         limit: Option<Instant>,

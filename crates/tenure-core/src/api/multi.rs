@@ -104,10 +104,10 @@ impl MultiLock {
         let mut backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(50));
         loop {
             let waited = match deadline {
-                None => self.locks[busy].take_by(Wait::Forever, None).await?,
+                None => self.locks[busy].take_by(Wait::Forever, None, None).await?,
                 Some(at) => {
                     let left = at.saturating_duration_since(Instant::now());
-                    self.locks[busy].take_by(Wait::For(left), None).await?
+                    self.locks[busy].take_by(Wait::For(left), None, None).await?
                 }
             };
             let Some(first) = waited else { return Ok(None) };
@@ -170,7 +170,7 @@ impl MultiLock {
         let mut slowest = (Duration::ZERO, 0);
         for (i, lock) in self.locks.iter().enumerate().filter(|(i, _)| Some(*i) != held) {
             let asked = Instant::now();
-            match lock.take_by(Wait::No, deadline).await? {
+            match lock.take_by(Wait::No, deadline, None).await? {
                 Some(guard) => basket.lock().push((i, guard)),
                 None => {
                     self.not_our_own(lock, basket).await?;

@@ -243,8 +243,7 @@ impl Hold {
 
     /// Until when it has to be kept, if that is later than now.
     pub(crate) fn kept_until(&self) -> Option<Time> {
-        let end = self.leases.kept_until();
-        (end > self.clock.now()).then_some(end)
+        self.leases.kept_until().filter(|end| *end > self.clock.now())
     }
 
     pub(crate) fn remaining(&self) -> Duration {

@@ -16,7 +16,7 @@ pub(crate) struct Leases {
     stored: AtomicU64,
     /// When its minimum begins: with the grant, or with the call that asked for it.
     from: AtomicU64,
-    /// Until when the store has to keep it, whatever becomes of its guards.
+    /// Until when the store has to keep it, whatever becomes of its guards; 0 if it has no minimum.
     kept: AtomicU64,
 }
 
@@ -70,7 +70,9 @@ impl Leases {
         self.kept.fetch_max(from.after(d).as_nanos(), SeqCst);
     }
 
-    pub(crate) fn kept_until(&self) -> Time {
-        Time::from_nanos(self.kept.load(SeqCst))
+    /// The end of the minimum, if there is one.
+    pub(crate) fn kept_until(&self) -> Option<Time> {
+        let nanos = self.kept.load(SeqCst);
+        (nanos > 0).then(|| Time::from_nanos(nanos))
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tenure_core::{Clock, Error, Guard, LostReason, Owner, Result};
+use tenure_core::{Client, Clock, Error, Guard, LostReason, Owner, Result};
 use testbed::{until, within};
 
 use crate::puppet::{Act, Call, Puppet};
@@ -74,6 +74,20 @@ async fn it_is_in_the_store_while_the_guard_lives() {
     }
 }
 
+/// The guard is lost as it would be without a minimum, and the store keeps the name for `rest`.
+async fn is_lost_and_kept(
+    guard: Guard,
+    reason: LostReason,
+    client: Client,
+    store: &Arc<Puppet>,
+    rest: Duration,
+) {
+    assert_eq!(within("it is lost", guard.lost()).await.reason, reason);
+    drop(guard);
+    client.close().await.unwrap();
+    assert_eq!(left(store, "x").await, rest);
+}
+
 #[tokio::test]
 async fn it_outlives_a_guard_that_cannot_be_renewed() {
     let (clock, store) = store();
@@ -81,14 +95,7 @@ async fn it_outlives_a_guard_that_cannot_be_renewed() {
     let guard = client.lock("x").at_least(HOUR).acquire().await.unwrap();
     store.tell(|call| if matches!(call, Call::Renew(_)) { Act::Fail } else { Act::Pass });
     clock.advance(LEASE);
-    assert_eq!(
-        within("it is lost", guard.lost()).await.reason,
-        LostReason::Expired,
-        "it is lost as it would be without a minimum"
-    );
-    drop(guard);
-    client.close().await.unwrap();
-    assert_eq!(left(&store, "x").await, HOUR - LEASE);
+    is_lost_and_kept(guard, LostReason::Expired, client, &store, HOUR - LEASE).await;
 }
 
 #[tokio::test]
@@ -128,10 +135,7 @@ async fn it_may_be_asked_for_later() {
     let held = client.lock("x").max_hold(LEASE / 2).acquire().await.unwrap();
     keep(&held, &store).await;
     clock.advance(LEASE / 2);
-    assert_eq!(within("it is lost", held.lost()).await.reason, LostReason::MaxHold);
-    drop(held);
-    client.close().await.unwrap();
-    assert_eq!(left(&store, "x").await, HOUR - LEASE / 2);
+    is_lost_and_kept(held, LostReason::MaxHold, client, &store, HOUR - LEASE / 2).await;
     store.client(|_| {}).lock("x").force_release().await.unwrap();
 
     let client = store.client(|_| {});
@@ -142,10 +146,7 @@ async fn it_may_be_asked_for_later() {
     tokio::time::sleep(5 * SECOND / 1000).await;
     assert_eq!(asked.renewals().len(), renewals + 1, "a fixed lease is not renewed");
     clock.advance(LEASE / 2);
-    assert_eq!(within("it is lost", held.lost()).await.reason, LostReason::Expired);
-    drop(held);
-    client.close().await.unwrap();
-    assert_eq!(left(&store, "x").await, HOUR - LEASE);
+    is_lost_and_kept(held, LostReason::Expired, client, &store, HOUR - LEASE).await;
 }
 
 #[tokio::test]

@@ -265,28 +265,24 @@ impl Telemetry {
         });
     }
 
+    fn warn_of(&self, name: &Name, error: &Error, what: &'static str) {
+        quietly(|| tracing::warn!(target: TARGET, %name, store = self.store, %error, "{what}"));
+    }
+
     pub(crate) fn not_given_back(&self, name: &Name, error: &Error) {
-        quietly(|| {
-            tracing::warn!(target: TARGET, %name, store = self.store, %error, "permits taken by a cancelled acquire may not have been given back");
-        });
+        self.warn_of(name, error, "permits taken by a cancelled acquire may not have been given back");
     }
 
     pub(crate) fn not_finished(&self, name: &Name, error: &Error) {
-        quietly(|| {
-            tracing::warn!(target: TARGET, %name, store = self.store, %error, "a change of a count that was begun was not finished");
-        });
+        self.warn_of(name, error, "a change of a count that was begun was not finished");
     }
 
     pub(crate) fn cannot_watch(&self, name: &Name, error: &Error) {
-        quietly(|| {
-            tracing::warn!(target: TARGET, %name, store = self.store, %error, "cannot watch, polling instead");
-        });
+        self.warn_of(name, error, "cannot watch, polling instead");
     }
 
     pub(crate) fn not_ready(&self, name: &Name, error: &Error) {
-        quietly(|| {
-            tracing::warn!(target: TARGET, %name, store = self.store, %error, "waiting for the store");
-        });
+        self.warn_of(name, error, "waiting for the store");
     }
 
     pub(crate) fn waits_for_itself(&self, name: &Name) {
