@@ -6,7 +6,6 @@ mod screen;
 mod svg;
 mod terminal;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
