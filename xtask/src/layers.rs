@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_a_layer_above_is_found() {
+    fn names_of_a_layer_above_are_found() {
         assert_eq!(in_engine("use crate::engine::hold::Hold;\nuse crate::backend::{Claim, Error};"), 0);
         assert_eq!(in_engine("use crate::api::Guard;"), 1);
         assert_eq!(in_engine("let guard: Option<crate::Guard> = None;"), 1, "the root has all layers");

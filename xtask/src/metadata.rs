@@ -130,7 +130,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_only_tests_use_is_not_shipped() {
+    fn files_that_only_tests_use_are_not_shipped() {
         let packages = json!([
             {"id": "ours", "source": null, "publish": null},
             {"id": "tool", "source": null, "publish": []},

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_built_is_run_and_the_longest_first() {
+    fn test_binaries_are_run_with_the_longest_first() {
         let built = [
             binary("tenure-core", "lib", "tenure_core"),
             binary("interop", "test", "it"),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_quick_needs_no_package_and_no_server() {
+    fn quick_parts_need_no_package_and_no_server() {
         let quick = Wanted { quick: true, ..Wanted::default() };
         assert!(needs(&quick).is_empty());
         let conformance = &parts(&quick, &[binary("conformance", "test", "matrix")])[0];

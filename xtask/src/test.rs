@@ -140,7 +140,7 @@ mod tests {
     const TWO: &str = "echo 'test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out'";
 
     #[test]
-    fn what_tests_say_is_counted() {
+    fn results_of_tests_are_counted() {
         let outcome = outcome(part(&format!("{TWO}; {TWO}")), Show::Now, false);
         assert_eq!(outcome.counts, Counts { passed: 4, failed: 0, ignored: 0 });
         assert!(outcome.is_good());

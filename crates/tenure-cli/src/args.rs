@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_is_refused() {
+    fn contradicting_options_are_refused() {
         let parse = |line: &str| Cli::try_parse_from(line.split(' '));
         for good in [
             "tenure run n -- true",

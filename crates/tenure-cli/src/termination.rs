@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_away_leaves_the_grace() {
+    fn a_hold_that_was_taken_away_leaves_the_grace() {
         let mut termination = Termination::new(START, s(5.0), s(3.0), true, None);
         assert!(matches!(termination.step(at(1.0), s(0.0), Some(LostReason::Gone)), Step::Term(_)));
         assert_eq!(termination.step(at(5.9), s(0.0), Some(LostReason::Gone)), Step::Wait(s(0.1)));
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_renewed_after_a_pause_is_ended_in_time() {
+    fn a_hold_not_renewed_after_a_pause_is_ended_in_time() {
         let mut termination = Termination::new(START, s(5.0), s(30.0), true, None);
         assert_eq!(termination.step(at(0.0), s(30.0), None), Step::Wait(s(1.0)));
         assert_eq!(termination.step(at(26.0), s(4.0), None), Step::Wait(s(0.5)));

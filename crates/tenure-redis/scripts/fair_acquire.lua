@@ -7,34 +7,42 @@
 local name, fences, about, queue, scores, stamps = unpack(KEYS)
 local id, lease, holds = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
-if redis.call('HEXISTS', name, id) == 1 then
-  if holds ~= '1' then
-    redis.call('HSET', name, id, holds)
+local left = redis.call('PTTL', name)
+local now, micros = clock()
+if left ~= -2 then
+  local held, mode = unpack(redis.call('HMGET', name, id, 'mode'))
+  if held then
+    if holds ~= '1' then
+      redis.call('HSET', name, id, holds)
+    end
+    extend(name, lease)
+    local fence = fence_again(fences, ARGV[4], about, id, '0 ' .. ARGV[5])
+    extend(about, lease)
+    return {1, fence}
   end
-  extend(name, lease)
-  local fence = fence_again(fences, ARGV[4], about, id, '0 ' .. ARGV[5])
-  extend(about, lease)
-  return {1, fence}
+  -- Must come before the sweep: the waiters of a read/write lock have their stamps under the same key.
+  if mode and holds == '1' then
+    return {3}
+  end
 end
 if holds ~= '1' then
   return {2}
 end
 
-local left = redis.call('PTTL', name)
--- Must come before the sweep: the waiters of a read/write lock have their stamps under the same key.
-if left ~= -2 and redis.call('HEXISTS', name, 'mode') == 1 then
-  return {3}
+local head = redis.call('LINDEX', queue, 0)
+if left ~= -2 or head ~= id then
+  head = sweep(queue, scores, stamps, about, now)
 end
-local now, micros = clock()
-local head = sweep(queue, scores, stamps, about, now)
 if left == -2 and (not head or head == id) then
   if head then
-    give_up(queue, scores, stamps, about, {id})
+    pop_head(queue, scores, stamps, about, id)
+  else
+    tidy(about, stamps)
   end
   local fence = draw(fences, ARGV[4], micros)
   redis.call('HSET', name, id, 1)
   redis.call('PEXPIRE', name, lease)
-  describe(about, stamps, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
+  describe(about, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
   extend(about, lease)
   return {1, fence}
 end
@@ -47,22 +55,8 @@ if left < 0 then
 end
 local queued = ''
 if ARGV[6] ~= '' then
-  local ms = tonumber(ARGV[6])
-  if not redis.call('ZSCORE', scores, id) then
-    local patience = tonumber(ARGV[7])
-    local base = left
-    local last = redis.call('LINDEX', queue, -1)
-    local score = last and redis.call('ZSCORE', scores, last)
-    if score then
-      base = tonumber(score) - now
-    end
-    redis.call('ZADD', scores, base + patience + now, id)
-    redis.call('RPUSH', queue, id)
-    redis.call('HSET', about, id, '- ' .. micros .. ' ' .. ARGV[7] .. ' ' .. ARGV[5])
-    head = head or id
-  end
-  keep_places(scores, stamps, about, {id}, ms, now)
-  queued = string.match(redis.call('HGET', about, id) or '', '^%S+ (%d+) ') or ''
+  queued = queue_fair(queue, scores, stamps, about, id, ARGV[5], tonumber(ARGV[6]), ARGV[7], left, now, micros)
+  head = head or id
 end
 if left == 0 and head and head ~= id then
   -- Free, but not our turn: the head expires at its stamp, or at its score if it has no stamp.

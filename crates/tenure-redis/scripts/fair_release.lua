@@ -16,18 +16,22 @@ if ARGV[2] ~= '0' then
   return 1
 end
 
-local freed = 0
+local free, freed = true, 1
 if redis.call('HEXISTS', name, id) == 1 then
   redis.call('DEL', name)
   redis.call('HDEL', about, id, 'holder')
-  freed = 1
 else
   freed = give_up(queue, scores, stamps, about, {id})
+  free = redis.call('EXISTS', name) == 0
 end
 -- Wakes the new head of the queue, also if the previous head left without ever holding the lock.
-if redis.call('EXISTS', name) == 0 then
+if free then
   local now = clock()
-  local head = sweep(queue, scores, stamps, about, now)
+  local head = redis.call('LINDEX', queue, 0)
+  local stamp = head and redis.call('ZSCORE', stamps, head)
+  if head and not (stamp and tonumber(stamp) > now) then
+    head = sweep(queue, scores, stamps, about, now)
+  end
   if head then
     redis.pcall(ARGV[4], ARGV[5] .. head, '0')
   end

@@ -29,7 +29,8 @@ if left == -2 then
   if ARGV[6] ~= '' then
     leave(waiters, waiters, stamps, about, id)
   end
-  describe(about, stamps, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
+  tidy(about, stamps)
+  describe(about, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
   extend(about, lease)
   if ARGV[8] ~= '' then
     redis.pcall(ARGV[7], ARGV[8], '1')

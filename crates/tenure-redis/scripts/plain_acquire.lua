@@ -24,7 +24,8 @@ if not held then
   if ARGV[6] ~= '' then
     leave(waiters, waiters, stamps, about, id)
   end
-  describe(about, stamps, token, '- ' .. micros .. ' 1 ' .. ARGV[5])
+  tidy(about, stamps)
+  describe(about, token, '- ' .. micros .. ' 1 ' .. ARGV[5])
   -- Written even if it is the token itself: the previous holder's value may still be there, and would be taken for this
   -- hold.
   redis.call('HSET', about, 'hold', id)

@@ -59,7 +59,8 @@ if not mode and ahead == '' then
   local fence = draw(fences, ARGV[4], micros)
   redis.call('HSET', name, 'mode', 'write', field, 1)
   redis.call('PEXPIRE', name, lease)
-  describe(about, stamps, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
+  tidy(about, stamps)
+  describe(about, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
   extend(about, lease)
   return {1, fence}
 end

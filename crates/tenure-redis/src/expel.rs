@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_permit_is_none() {
+    fn a_malformed_permit_id_is_none() {
         assert_eq!(unhex("00ff7a"), Some(vec![0, 255, 122]));
         for other in ["0", "0x", "zz", "ü", "4f3c2b1a-0000:7"] {
             assert_eq!(unhex(other), None, "{other}");

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_released_goes_when_it_has_expired() {
+    fn a_round_that_is_never_released_is_removed_when_it_has_expired() {
         let (rounds, client, lease) = (Rounds::default(), ClientId::new(), Duration::from_secs(60));
         let most = (0..20_000)
             .map(|n| {

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_changed_while_a_watch_was_not_registered_is_noticed() {
+    async fn changes_before_a_watch_is_registered_are_noticed() {
         let latch = Latch::new().await;
         let (mut one, mut other) = (latch.watch().await, latch.watch().await);
         let (mut one, mut other) = (one.signal(), other.signal());

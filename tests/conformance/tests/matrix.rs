@@ -45,22 +45,34 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// What came of the cases of each store.
+/// How many of the slowest cases are named at the end.
+const SLOWEST: usize = 10;
+
+/// What came of the cases of each store, and how long each took.
 #[derive(Default)]
-struct Tally(Mutex<BTreeMap<&'static str, (u32, u32, Duration)>>);
+struct Tally {
+    stores: Mutex<BTreeMap<&'static str, (u32, u32, Duration)>>,
+    cases: Mutex<Vec<(Duration, String)>>,
+}
 
 impl Tally {
-    fn add(&self, store: &'static str, passed: bool, took: Duration) {
-        let mut all = self.0.lock().unwrap();
-        let (good, bad, time) = all.entry(store).or_default();
+    fn add(&self, store: &'static str, case: String, passed: bool, took: Duration) {
+        let mut stores = self.stores.lock().unwrap();
+        let (good, bad, time) = stores.entry(store).or_default();
         *(if passed { good } else { bad }) += 1;
         *time += took;
+        self.cases.lock().unwrap().push((took, case));
     }
 
     fn print(&self) {
-        for (store, (passed, failed, time)) in &*self.0.lock().unwrap() {
+        for (store, (passed, failed, time)) in &*self.stores.lock().unwrap() {
             let time = time.as_secs_f64();
             println!("{store:<20} {passed:>5} passed {failed:>4} failed {time:>9.1} s of cases side by side");
+        }
+        let mut cases = self.cases.lock().unwrap();
+        cases.sort_unstable();
+        for (took, case) in cases.iter().rev().take(SLOWEST) {
+            println!("{:>9.1} s  {case}", took.as_secs_f64());
         }
     }
 }
@@ -76,10 +88,10 @@ fn trial(store: &Arc<dyn Store>, case: &Arc<Case>, chaos: Option<u64>, tally: &A
     let (store, case, tally) = (store.clone(), case.clone(), tally.clone());
     let trial = match &lacks {
         Some(reason) => Trial::test(format!("{name} [{reason}]"), || Ok(())).with_ignored_flag(true),
-        _ => Trial::test(name, move || {
+        _ => Trial::test(name.clone(), move || {
             let start = Instant::now();
             let outcome = run(&store, &case, chaos);
-            tally.add(store.name(), outcome.is_ok(), start.elapsed());
+            tally.add(store.name(), name, outcome.is_ok(), start.elapsed());
             outcome
         }),
     };

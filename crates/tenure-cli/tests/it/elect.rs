@@ -43,7 +43,7 @@ fn a_command_that_ends_resigns_and_the_next_one_leads() {
 }
 
 #[test]
-fn who_loses_its_office_stands_again() {
+fn a_deposed_leader_campaigns_again() {
     let harness = Harness::with("?lease=9s");
     let first = candidate(&harness, "a", &["--json"]);
     let (pid, fence) = term(&harness, "a", 0);
@@ -106,7 +106,7 @@ fn a_signal_goes_to_the_command_or_ends_the_standing() {
 }
 
 #[test]
-fn what_cannot_be_run_or_reached_is_told() {
+fn missing_commands_and_invalid_addresses_are_reported() {
     let harness = Harness::new();
     harness.run(&["elect", "cron", "--", "/no/such/command"]).code(127).says("cannot run /no/such/command");
     harness.run(&["show", "cron"]).code(1);

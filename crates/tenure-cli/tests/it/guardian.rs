@@ -47,7 +47,7 @@ fn a_pipeline_dies_with_a_tenure_that_is_killed() {
 }
 
 #[test]
-fn so_does_what_no_signal_of_its_parents_death_reaches() {
+fn a_setuid_command_dies_with_a_tenure_that_is_killed() {
     let harness = Harness::with("?lease=30m");
     // As in a program that changes its user.
     let running = harness.start(&[
@@ -149,7 +149,7 @@ fn its_end_is_told_of_and_the_command_goes_on() {
 }
 
 #[test]
-fn what_the_command_leaves_behind_is_not_watched() {
+fn background_processes_of_the_command_are_not_watched() {
     let harness = Harness::with("?lease=9s");
     let left =
         "(exec >&- 2>&-; echo 1 > left; until [ -e end ]; do sleep 0.02; done; echo 1 > lived) & exit 0";

@@ -11,7 +11,7 @@ use crate::common::{Harness, Running, in_time, is_alive, until_dead};
 const STUBBORN: &str = "trap '' TERM; echo $$ > pid; while :; do sleep 0.02; done";
 
 #[test]
-fn what_ignores_term_is_killed_before_the_lease_ends() {
+fn a_command_that_ignores_term_is_killed_before_the_lease_ends() {
     in_time(|| {
         let harness = Harness::new();
         let running = harness.start(&["run", "demo", "--lease", "5s", "-c", STUBBORN]);

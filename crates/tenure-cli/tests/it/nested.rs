@@ -7,7 +7,7 @@ use crate::common::Harness;
 const TENURE: &str = env!("CARGO_BIN_EXE_tenure");
 
 #[test]
-fn nobody_waits_for_itself() {
+fn a_nested_run_of_the_same_name_is_refused() {
     let harness = Harness::with("?lease=30m&poll=30m");
     let refused = ["is held by the outer tenure that runs this command", "would never end"];
     let inner: [&[&str]; 5] = [
@@ -29,7 +29,7 @@ fn nobody_waits_for_itself() {
 }
 
 #[test]
-fn nor_under_a_token() {
+fn a_nested_run_under_a_token_is_refused() {
     let server = Redis::start(RedisOptions::default()).unwrap();
     let harness = Harness::at(format!("{}?layout=plain&lease=30m&poll=30m", server.url()));
     for token in ["request-7", "50% of @ll requests"] {
@@ -45,7 +45,7 @@ fn nor_under_a_token() {
 }
 
 #[test]
-fn nor_after_a_store_that_did_not_answer_at_first() {
+fn a_nested_run_is_refused_after_a_store_that_did_not_answer_at_first() {
     let harness = Harness::with("?lease=30m&poll=30m&call_timeout=200ms");
     let script = "echo 1 > in; until [ -e go ]; do sleep 0.02; done
                   exec \"$0\" run demo --wait 30m -- touch ran";
@@ -60,7 +60,7 @@ fn nor_after_a_store_that_did_not_answer_at_first() {
 }
 
 #[test]
-fn what_can_be_shared_is_shared_inside() {
+fn a_nested_run_may_share_readers_and_permits() {
     let harness = Harness::new();
     let other = format!("sqlite:{}", harness.path("other.db").display());
     let nested = |name: &str, outer: &[&str], inner: &[&str]| {

@@ -150,7 +150,7 @@ fn doctor_finds_what_is_wrong_and_says_so_by_its_code() {
 }
 
 #[test]
-fn what_may_not_be_seen_is_no_reason_for_a_bad_code() {
+fn missing_rights_to_inspect_do_not_change_the_exit_code() {
     let users = vec!["limited on >secret ~app:* ~*{app:* &*app:* +@all -config -info".to_owned()];
     let server = Redis::start(RedisOptions { users, ..RedisOptions::default() }).unwrap();
     let url = server.url().replace("//", "//limited:secret@") + "?prefix=app:";

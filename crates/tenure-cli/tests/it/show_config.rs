@@ -51,7 +51,7 @@ fn secrets_are_masked() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn errors_name_the_place_of_the_setting() {
     let harness = Harness::new();
     std::fs::write(harness.path("app.toml"), "type = 'sqlite'\nleese = '5s'\n").unwrap();
     for line in [&["config", "check"][..], &["ls"], &["run", "x", "--", "true"]] {

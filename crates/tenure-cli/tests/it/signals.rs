@@ -71,7 +71,7 @@ fn slow(harness: &Harness, options: &[&str]) -> (Running, u64) {
 }
 
 #[test]
-fn what_a_signalled_command_started_ends_before_the_lock_is_free() {
+fn children_of_a_signalled_command_end_before_the_lock_is_free() {
     // As Ctrl-C or a service manager do, and as the kernel does for want of memory.
     for to_all in [true, false] {
         let harness = Harness::with("?lease=30m");
@@ -94,7 +94,7 @@ fn what_a_signalled_command_started_ends_before_the_lock_is_free() {
 }
 
 #[test]
-fn what_a_signalled_command_started_has_the_grace() {
+fn children_of_a_signalled_command_have_the_grace() {
     let harness = Harness::with("?lease=30m");
     let stubborn =
         "(trap '' TERM; sh -c 'echo $$ > left; while :; do sleep 0.02; done') & echo $$ > pid; wait";
@@ -108,7 +108,7 @@ fn what_a_signalled_command_started_has_the_grace() {
 }
 
 #[test]
-fn what_a_signalled_command_started_does_not_outlive_the_lock() {
+fn children_of_a_signalled_command_do_not_outlive_the_lock() {
     let harness = Harness::with("?lease=9s");
     let (running, pid) = slow(&harness, &["--grace", "30m"]);
     running.send(Signal::TERM);
@@ -170,7 +170,7 @@ fn a_signal_that_the_command_survives_ends_nothing() {
 }
 
 #[test]
-fn what_is_ignored_stays_ignored() {
+fn ignored_signals_stay_ignored() {
     let harness = Harness::new();
     let mut command = Command::new("sh");
     let script = "echo 1 > ready; until [ -e end ]; do sleep 0.02; done; exit 3";
@@ -198,7 +198,7 @@ fn the_command_dies_with_tenure_and_the_lock_is_free_after_a_lease() {
 }
 
 #[test]
-fn what_the_command_leaves_behind_lives_on() {
+fn background_processes_of_the_command_live_on() {
     let harness = Harness::new();
     harness
         .run(&[

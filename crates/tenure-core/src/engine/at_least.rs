@@ -93,13 +93,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_kept_costs_nothing_until_its_end() {
+    async fn a_kept_hold_costs_nothing_until_its_end() {
         leaves_no_tasks(100).await;
         leaves_no_tasks(400).await;
     }
 
     #[tokio::test]
-    async fn what_the_store_would_keep_for_longer_is_released_at_its_end() {
+    async fn a_hold_that_the_store_would_keep_longer_is_released_at_its_end() {
         let clock = Clock::manual();
         let client = Client::new(Memory::with_clock(clock.clone()));
         let lock = client.lock("x").lease(Duration::from_secs(60)).at_least(Duration::from_secs(10));

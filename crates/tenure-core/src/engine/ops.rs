@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_stores_have_forgotten_is_not_repeated() {
+    async fn an_operation_that_stores_have_forgotten_is_not_repeated() {
         let clock = crate::backend::Clock::manual();
         let client = Client::new(Memory::with_clock(clock.clone()));
         let (op, name) = (Op::new(&client.engine.core), Name::new("seats").unwrap());

@@ -77,6 +77,6 @@ async fn a_take_that_the_store_has_forgotten_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn nor_is_that_of_a_waiter() {
+async fn a_forgotten_take_of_a_waiter_is_not_repeated() {
     assert_eq!(left_without_an_answer(true).await, 2);
 }

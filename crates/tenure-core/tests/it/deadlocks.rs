@@ -134,7 +134,7 @@ async fn a_writer_and_a_reader_can_stand_in_a_circle_and_queued_places_are_given
 }
 
 /// `one` holds "a" and waits for "b"; `two` holds "b", waits for "a", and is not told.
-async fn nobody_is_told(client: &Client, one: Lock, one_then: Lock, two: Lock, two_then: Lock) {
+async fn no_deadlock_is_reported(client: &Client, one: Lock, one_then: Lock, two: Lock, two_then: Lock) {
     let mut one = Party::holding(one, one_then).await;
     let mut two = Party::holding(two, two_then).await;
     one.wait_for(&client.lock("b"), 1).await;
@@ -165,24 +165,36 @@ async fn nobody_is_told(client: &Client, one: Lock, one_then: Lock, two: Lock, t
 }
 
 #[tokio::test]
-async fn nobody_is_told_unless_it_is_asked_for() {
+async fn deadlocks_are_reported_only_if_enabled() {
     let client = client(Deadlocks::Ignore);
     let (x, y) = (Owner::new(), Owner::new());
     let lock = |name: &str, owner| client.lock(name).owner(owner);
-    nobody_is_told(&client, lock("a", &x), lock("b", &x), lock("b", &y), lock("a", &y)).await;
+    no_deadlock_is_reported(&client, lock("a", &x), lock("b", &x), lock("b", &y), lock("a", &y)).await;
 }
 
 #[tokio::test]
-async fn what_ends_by_itself_is_no_deadlock() {
+async fn a_hold_that_ends_by_itself_is_no_deadlock() {
     let minute = Duration::from_secs(60);
     for ends in [|l: Lock, d| l.lease(d), |l: Lock, d| l.max_hold(d)] {
         let client = client(Deadlocks::Report);
         let (x, y) = (Owner::new(), Owner::new());
         let lock = |name: &str, owner| client.lock(name).owner(owner);
-        nobody_is_told(&client, ends(lock("a", &x), minute), lock("b", &x), lock("b", &y), lock("a", &y))
-            .await;
-        nobody_is_told(&client, lock("a", &x), lock("b", &x), ends(lock("b", &y), minute), lock("a", &y))
-            .await;
+        no_deadlock_is_reported(
+            &client,
+            ends(lock("a", &x), minute),
+            lock("b", &x),
+            lock("b", &y),
+            lock("a", &y),
+        )
+        .await;
+        no_deadlock_is_reported(
+            &client,
+            lock("a", &x),
+            lock("b", &x),
+            ends(lock("b", &y), minute),
+            lock("a", &y),
+        )
+        .await;
     }
 }
 
@@ -190,7 +202,7 @@ async fn what_ends_by_itself_is_no_deadlock() {
 async fn owners_without_a_name_are_not_looked_at() {
     let client = client(Deadlocks::Report);
     let lock = |name: &str| client.lock(name);
-    nobody_is_told(&client, lock("a"), lock("b"), lock("b"), lock("a")).await;
+    no_deadlock_is_reported(&client, lock("a"), lock("b"), lock("b"), lock("a")).await;
 }
 
 #[tokio::test]
@@ -223,7 +235,7 @@ async fn an_owner_in_two_tasks_is_not_stuck() {
 
 /// No deadlock is reported where the hold began in the waiting task but was also entered from another one.
 #[tokio::test]
-async fn what_was_entered_from_elsewhere_may_be_released_there() {
+async fn a_hold_entered_by_another_task_may_be_released_there() {
     let client = client(Deadlocks::Report);
     let (x, y) = (Owner::new(), Owner::new());
     let mut one = Party::holding(client.lock("a").owner(&x), client.lock("b").owner(&x)).await;

@@ -111,7 +111,7 @@ async fn it_outlives_a_client_that_is_closed() {
 }
 
 #[tokio::test]
-async fn what_was_taken_away_is_not_kept() {
+async fn a_hold_that_was_taken_away_is_not_kept() {
     let (clock, store) = store();
     let guard = store.client(|_| {}).lock("x").at_least(HOUR).acquire().await.unwrap();
     assert!(store.client(|_| {}).lock("x").force_release().await.unwrap());

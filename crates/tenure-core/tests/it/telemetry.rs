@@ -54,7 +54,7 @@ async fn an_acquire_and_its_release() {
 }
 
 #[tokio::test]
-async fn who_waits_and_for_whom() {
+async fn waiting_names_the_holder() {
     let (client, clock) = client(|_| ());
     let me = Owner::new();
     let number = format!("{me:?}").replace(|c: char| !c.is_ascii_digit(), "");
@@ -134,7 +134,7 @@ async fn renewals_and_losses() {
 }
 
 #[tokio::test]
-async fn what_is_held_for_long_is_said_once() {
+async fn a_long_hold_is_warned_about_once() {
     let (client, clock) = client(|s| s.warn_held = Some(5 * SECOND));
     let guard = client.lock("telemetry/long").note("nightly").acquire().await.unwrap();
     let hold = guard.id().to_string();

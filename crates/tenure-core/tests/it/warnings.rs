@@ -42,7 +42,7 @@ async fn a_task_that_waits_for_itself_is_told_how_to_enter_again() {
 
 /// In `main` and in `block_on` there is no task, but a thread.
 #[tokio::test]
-async fn so_is_what_waits_for_itself_outside_of_a_task() {
+async fn a_wait_for_oneself_outside_of_a_task_is_warned_about() {
     listen();
     let client = Client::new(Memory::new());
     let closing = client.clone();

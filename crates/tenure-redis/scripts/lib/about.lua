@@ -18,12 +18,11 @@ local function tidy(about, stamps, holders, held)
 end
 
 -- Writes the record of the only holder. Removes the record of the previous holder, whose hold may have expired.
-local function describe(about, stamps, id, text)
+local function describe(about, id, text)
   local last = redis.call('HGET', about, 'holder')
   if last and last ~= id then
     redis.call('HDEL', about, last)
   end
-  tidy(about, stamps)
   redis.call('HSET', about, id, text, 'holder', id)
 end
 

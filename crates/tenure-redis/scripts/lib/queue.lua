@@ -1,11 +1,32 @@
 -- Redisson's fair queue: a list of owners, and a score for each, the time at which it is dropped. Every score includes
 -- the patience of all waiters before it, so a waiter that leaves subtracts its patience from those behind it.
 
+-- The patience in a waiter's record; 0 if there is none.
+local function patience_in(record)
+  return tonumber(string.match(record or '', '^%S+ %S+ (%d+) ')) or 0
+end
+
+-- Removes the head, which is one of our waiters.
+local function pop_head(queue, scores, stamps, about, id)
+  local patience = patience_in(redis.call('HGET', about, id))
+  redis.call('LPOP', queue)
+  redis.call('ZREM', scores, id)
+  redis.call('ZREM', stamps, id)
+  local behind = redis.call('ZRANGE', scores, 0, -1, 'WITHSCORES')
+  for from = 1, #behind, 2000 do
+    local moved = {}
+    for i = from, math.min(from + 1998, #behind - 1), 2 do
+      moved[#moved + 1], moved[#moved + 2] = tonumber(behind[i + 1]) - patience, behind[i]
+    end
+    redis.call('ZADD', scores, unpack(moved))
+  end
+end
+
 -- Removes some of our waiters, wherever they are in the queue, in one pass. Returns how many there were.
 local function give_up(queue, scores, stamps, about, leaving)
   local patience, off, found = {}, 0, 0
   for i, text in ipairs(redis.call('HMGET', about, unpack(leaving))) do
-    patience[leaving[i]] = tonumber(string.match(text or '', '^%S+ %S+ (%d+) ')) or 0
+    patience[leaving[i]] = patience_in(text)
   end
   local behind, less = {}, {}
   for _, id in ipairs(redis.call('LRANGE', queue, 0, -1)) do
@@ -115,4 +136,28 @@ local function keep_places(scores, stamps, about, ids, ms, now, apart)
   extend(stamps, furthest - now + ms)
   extend_here(about, furthest - now + ms)
   return has
+end
+
+-- Queues a waiter, or keeps its queue position; `left` is what the lock's TTL has left. Returns when it queued.
+local function queue_fair(queue, scores, stamps, about, id, who, ms, patience, left, now, micros)
+  if redis.call('ZSCORE', scores, id) then
+    local stamp = redis.call('ZSCORE', stamps, id)
+    -- The second look of a waiter follows at once on the first.
+    if not stamp or tonumber(stamp) < now + ms * 0.9 then
+      keep_places(scores, stamps, about, {id}, ms, now)
+    end
+    return string.match(redis.call('HGET', about, id) or '', '^%S+ (%d+) ') or ''
+  end
+  local last = redis.call('LINDEX', queue, -1)
+  local after = last and redis.call('ZSCORE', scores, last)
+  local score = math.max((after and tonumber(after) or now + left) + tonumber(patience), now + ms)
+  redis.call('ZADD', scores, score, id)
+  redis.call('RPUSH', queue, id)
+  redis.call('HSET', about, id, '- ' .. micros .. ' ' .. patience .. ' ' .. who)
+  redis.call('ZADD', stamps, now + ms, id)
+  -- Stamps identify our expired waiters, so they must outlive the scores.
+  local ends = score - now + ms
+  extend(stamps, ends)
+  extend(about, ends)
+  return micros
 end

@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_announced_takes_no_memory_and_too_much_is_refused_at_once() {
+    fn announced_lengths_take_no_memory_and_too_large_ones_are_refused() {
         assert_eq!(parse(b"*1000000\r\n"), Ok(None));
         assert_eq!(parse(b"*1000000000\r\n"), Err(TOO_MANY));
         assert_eq!(parse(b"*1000000\r\n*1000000\r\n"), Err(TOO_MANY), "all values of a reply together");

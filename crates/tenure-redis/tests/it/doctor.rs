@@ -127,7 +127,7 @@ async fn memory_that_is_full_grants_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_restart_forgets() {
+async fn data_that_a_restart_forgets_is_reported() {
     let server = server(&[]);
     says(of(&look(&server).await, "persistence"), Level::Ok, "on disk before the reply is sent", "");
     set(&server, "appendfsync", "everysec");
@@ -270,7 +270,7 @@ async fn the_right_to_wait_matters_where_there_are_replicas() {
 }
 
 #[tokio::test]
-async fn what_may_not_be_asked_is_unknown_and_the_rest_goes_on() {
+async fn missing_rights_make_one_finding_unknown_and_not_the_rest() {
     let server = server(&["u on >pw ~* &* +@all -config -info -acl"]);
     let mut options = at(server.port());
     (options.user, options.password) = (Some("u".to_owned()), Some("pw".into()));

@@ -43,7 +43,7 @@ fn another_layout_is_refused_with_both_numbers() {
 }
 
 #[test]
-fn what_is_no_database_is_refused() {
+fn a_file_that_is_no_database_is_refused() {
     let (folder, path) = fresh();
     std::fs::write(
         &path,
@@ -191,7 +191,7 @@ async fn a_removed_file_is_noticed_by_all() {
 }
 
 #[tokio::test]
-async fn what_was_held_in_a_replaced_file_is_lost_with_the_next_call() {
+async fn holds_in_a_replaced_file_are_lost_with_the_next_call() {
     let (_folder, path) = fresh();
     let client = patient(&path);
     let renewed = client.lock("renewed").acquire().await.unwrap();
@@ -208,7 +208,7 @@ async fn what_was_held_in_a_replaced_file_is_lost_with_the_next_call() {
 }
 
 #[tokio::test]
-async fn who_waited_in_a_replaced_file_waits_in_the_new_one() {
+async fn waiters_of_a_replaced_file_wait_in_the_new_one() {
     let (_folder, path) = fresh();
     let (here, there) = (patient(&path), patient(&path));
     let guard = here.lock("x").acquire().await.unwrap();

@@ -183,7 +183,7 @@ async fn a_row_that_cannot_be_read_is_in_nobody_elses_way() {
 }
 
 #[tokio::test]
-async fn what_is_held_beside_a_row_that_cannot_be_read_is_renewed() {
+async fn holds_beside_an_unreadable_row_are_renewed() {
     let (_folder, path) = fresh();
     let (store, _) = on_boot(&path, 1);
     let claims = ["before", "odd", "still"].map(|name| Arc::new(claim(name)));
@@ -223,7 +223,7 @@ async fn names_are_listed_in_order_by_prefix() {
 }
 
 #[tokio::test]
-async fn who_queues_but_does_not_listen_yet_keeps_its_place() {
+async fn a_waiter_that_does_not_listen_yet_keeps_its_queue_position() {
     let (_folder, path) = fresh();
     let (store, clock) = on_boot(&path, 1);
     let holder = Client::new(store);

@@ -208,7 +208,7 @@ fn patiently() -> Options {
 }
 
 #[test]
-fn who_opens_a_store_opens_a_folder_that_was_left_closed() {
+fn opening_a_store_opens_a_folder_that_was_left_closed() {
     let (folder, path) = fresh();
     set_mode(folder.path(), 0o2770);
     drop(open(&path).unwrap());
@@ -278,7 +278,7 @@ async fn root_uses_the_store_of_another_user() {
 }
 
 #[tokio::test]
-async fn who_may_not_write_is_told_how_to_share() {
+async fn a_user_who_may_not_write_is_told_how_to_share() {
     let said = if is_root() {
         let (folder, path) = fresh();
         set_mode(folder.path(), 0o755);

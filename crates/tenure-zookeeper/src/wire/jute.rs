@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn written_records_can_be_read() {
         let list = ["a".to_owned(), "🔒".to_owned()];
         let frame = Encoder::new().int(-7).long(1 << 40).boolean(true).bytes("text").strings(&list).frame();
         let (length, content) = frame.split_at(4);

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_name_is_an_error() {
+    fn invalid_names_are_errors() {
         let none: [&str; 0] = [];
         assert!(lock_names(Some(&"p"), none).unwrap_err().to_string().contains("empty"));
         assert!(lock_names(None, [""]).unwrap_err().to_string().contains("empty"));

@@ -347,7 +347,7 @@ fn it_is_shown_as_a_file_that_says_the_same() {
 
 /// The table of keys agrees with the code that reads them.
 #[test]
-fn what_a_type_has_it_reads() {
+fn every_key_of_a_type_is_read() {
     for kind in StoreType::ALL {
         for key in KEYS.iter().filter(|key| key.stores.contains(kind) && key.name != "type") {
             let also = |name: &str, value: &str| match key.name == name {

@@ -108,7 +108,7 @@ fn the_process_that_gives_up() {
 }
 
 #[test]
-fn what_other_threads_begin_to_release_does_not_hold_up_the_end() {
+fn releases_begun_later_by_other_threads_do_not_delay_the_exit() {
     Process::that("works_on", "memory").ends();
 }
 

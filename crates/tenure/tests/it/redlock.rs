@@ -436,7 +436,7 @@ async fn an_id_is_enough_to_release_from_elsewhere() {
 
 /// Told how often to try, `acquire` gives up after so many rounds; who says how long waits that long.
 #[tokio::test(flavor = "multi_thread")]
-async fn so_many_tries_and_no_more() {
+async fn an_acquire_gives_up_after_its_tries() {
     let servers = Servers::start(3);
     let client = servers.client(&format!("{FRESH}&tries=3&retry_delay=1ms-5ms&call_timeout=60s")).await;
     let other = servers.client(FRESH).await;

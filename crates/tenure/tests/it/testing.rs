@@ -35,7 +35,7 @@ async fn a_held_lock_is_renewed_for_as_long_as_time_passes() {
 }
 
 #[tokio::test]
-async fn who_sleeps_for_longer_than_a_lease_wakes_without_it() {
+async fn a_holder_that_sleeps_longer_than_its_lease_wakes_without_it() {
     let store = Store::new();
     let client = store.client();
     let guard = client.lock("x").acquire().await.unwrap();
@@ -141,7 +141,7 @@ async fn a_release_during_an_outage_ends_with_the_lease() {
 }
 
 #[tokio::test]
-async fn what_is_dropped_is_free_for_the_next_assertion() {
+async fn a_dropped_guard_is_free_for_the_next_assertion() {
     let store = Store::new();
     let client = store.client();
     for _ in 0..100 {

@@ -234,7 +234,10 @@ async fn a_wait_times_out_on_a_slow_store(harness: Arc<Harness>) {
     let given_up = repeat_if_unanswered(|| async {
         // The first attempt is answered, those of the gate are not.
         let attempts = AtomicUsize::new(0);
-        let client = harness.faulty_client(move |call| match call {
+        let mut settings = harness.settings();
+        // The attempt that is never answered stays pending, and the end of this process would wait for it.
+        settings.close_timeout = A_WHILE;
+        let client = harness.faulty_client_with(settings, move |call| match call {
             Call::TryAcquire(_) if attempts.fetch_add(1, SeqCst) >= 1 => {
                 Fate { delay: FAR, ..Fate::default() }
             }

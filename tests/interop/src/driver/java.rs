@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_build_says_why() {
+    fn a_build_that_fails_says_why() {
         let folder = tempfile::tempdir().unwrap();
         let sources = folder.path().join("sources");
         fs::create_dir_all(&sources).unwrap();

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_strange_goes_on() {
+    fn unknown_frames_are_passed_on() {
         assert_eq!(frames("\u{16}\u{3}\u{1}\n+OK\r\n").0.len(), 1);
     }
 

@@ -229,7 +229,7 @@ fn cluster(says: impl Fn(&str) -> Option<&'static str> + Send + Sync + 'static) 
 }
 
 #[tokio::test]
-async fn who_does_not_say_what_it_can_is_asked_again() {
+async fn a_server_that_does_not_announce_its_features_is_asked_again() {
     let shard = |reply| move |words: &str| (words == "PUBSUB SHARDNUMSUB").then_some(reply);
     let (_fake, options) = cluster(shard("-LOADING Redis is loading the dataset in memory"));
     let refused = Transport::open(options).await.err();

@@ -465,7 +465,7 @@ fn a_subscription_outlives_its_runtime() {
 
 /// Subscribing on a runtime that has ended fails.
 #[tokio::test]
-async fn nobody_listens_on_a_runtime_that_has_ended() {
+async fn a_runtime_that_has_ended_has_no_subscriber() {
     let server = Server::start();
     let transport = server.open().await;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -273,7 +273,7 @@ fn cuts_what_is_long(server: u16, most: usize) -> u16 {
 
 /// The stream fails in the middle, and does not say how much was sent by then.
 #[tokio::test]
-async fn what_left_before_a_cut_is_not_called_unsent() {
+async fn requests_sent_before_a_cut_are_not_called_unsent() {
     let (papers, port) = (Papers::new("localhost"), free_port());
     let server = papers.server(port, "no");
     let options = Options {

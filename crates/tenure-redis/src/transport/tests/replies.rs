@@ -30,7 +30,7 @@ async fn config(transport: &Arc<Transport>, name: &str, value: &str) {
 }
 
 #[tokio::test]
-async fn what_a_server_does_not_execute() {
+async fn errors_of_requests_that_were_not_executed() {
     let server = Server::with(&["--enable-protected-configs", "yes"]);
     let transport = server.open().await;
     write(&transport).await.unwrap();
@@ -131,7 +131,7 @@ async fn too_many_clients_and_a_server_that_loads() {
 }
 
 #[tokio::test]
-async fn what_a_server_refuses() {
+async fn errors_of_requests_that_were_refused() {
     static SAY: Script = Script::new("return redis.error_reply(ARGV[1])");
     static WRONG: Script = Script::new("redis.call('set', KEYS[1], 1) return redis.call('nosuch')");
     static SYNTAX: Script = Script::new("not a script");

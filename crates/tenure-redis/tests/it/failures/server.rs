@@ -88,7 +88,7 @@ async fn a_lock_that_a_clock_ended_is_lost() {
 
 /// C7. FLUSHALL: lost at the next renewal, never created anew; the next fence is larger.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_flushed_is_lost() {
+async fn holds_are_lost_by_a_flush() {
     let harness = Harness::start();
     let client = harness.client().await;
     let held = all_held(&client, "flushed").await;
@@ -105,7 +105,7 @@ async fn what_was_flushed_is_lost() {
 
 /// C7. A server that comes back empty: lost, and the next fence is larger.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_restart_forgot_is_lost() {
+async fn holds_are_lost_by_a_restart_without_data() {
     let harness = Harness::start();
     let client = harness.client().await;
     let held = all_held(&client, "restart").await;
@@ -139,7 +139,7 @@ async fn a_restart_is_noticed_at_once() {
 
 /// C7. What a server kept over its restart is still held.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_survives_a_restart_stays_held() {
+async fn holds_survive_a_restart_with_data() {
     let harness = Harness::with(RedisOptions { append_only: true, ..RedisOptions::default() });
     let client = idle(&harness, leasing(LONG)).await;
     let guard = client.lock("x").acquire().await.unwrap();

@@ -9,7 +9,7 @@ use crate::harness::{Harness, LONG};
 
 /// A15, B3. Validity counts from the question: what the answer took is taken off it.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_answer_took_is_taken_off() {
+async fn the_time_of_the_answer_shortens_the_validity() {
     // Far more than is taken off for clocks that differ.
     const LATE: Duration = Duration::from_secs(1);
     const LEASE: Duration = Duration::from_secs(20);

@@ -127,7 +127,7 @@ async fn a_create_without_an_answer_given_up_leaves_nothing() {
 /// E3, E5. While there is no connection for longer than the timeout of a request, the nodes of tries and of waiters
 /// that were given up are still deleted later, though the session lives on.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_could_not_be_deleted_during_an_outage_is_deleted_after_it() {
+async fn nodes_not_deleted_during_an_outage_are_deleted_after_it() {
     const LIMIT: Duration = Duration::from_secs(3);
     let harness = Harness::start();
     let network = harness.network();
@@ -184,7 +184,7 @@ async fn a_release_without_an_answer_is_brought_to_its_end() {
 
 /// E5. A guard that is dropped without a connection is released after the reconnect.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_dropped_without_a_connection_is_released_later() {
+async fn a_guard_dropped_without_a_connection_is_released_later() {
     let harness = Harness::start();
     let network = harness.network();
     let (away, near) = (network.client(LONG).await, harness.client().await);

@@ -82,7 +82,7 @@ fn int(frame: &[u8], at: usize) -> i32 {
 
 /// E3. The node of an unanswered create that is given up is searched for until the server answers.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_given_up_is_looked_for_until_the_server_has_time() {
+async fn an_abandoned_create_is_searched_for_until_the_server_answers() {
     let harness = Harness::start();
     let network = harness.network();
     let busy = Busy::start(network.proxy.port()).await;

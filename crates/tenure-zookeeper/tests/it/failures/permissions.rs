@@ -56,7 +56,7 @@ async fn another_user_neither_sees_nor_frees_a_lock() {
 
 /// B9. A release without the right to delete fails with the reason.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_may_not_delete_is_told_so() {
+async fn a_missing_right_to_delete_is_an_error() {
     let harness = Harness::start();
     let anna = client(as_user(&harness, "anna")).await;
     let mut raw = harness.raw();

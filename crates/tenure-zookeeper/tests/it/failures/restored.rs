@@ -79,7 +79,7 @@ async fn a_server_that_was_restored_is_worked_with_again() {
 /// E10. If a leader is elected after that, the old session is resumed, and nodes that were released since the backup
 /// come back. They are not holds, and they do not block others.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_released_since_the_backup_is_in_nobodys_way() {
+async fn nodes_released_since_the_backup_block_nobody() {
     let lines = vec![format!("maxSessionTimeout={}", 2 * FAR.as_millis())];
     let ensemble = Ensemble::start_with(ZooKeeperOptions { lines, ..ZooKeeperOptions::default() }).unwrap();
     let mut options = options(0, FAR);

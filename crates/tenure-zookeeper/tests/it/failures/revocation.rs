@@ -46,7 +46,7 @@ async fn a_holder_hears_that_it_is_asked() {
 
 /// A revocation while the holder has no connection is delivered after the reconnect.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_asked_during_a_cut_is_heard_after_it() {
+async fn a_revocation_during_a_cut_arrives_after_it() {
     let harness = Harness::start();
     let network = harness.network();
     let (away, near) = (network.client(LONG).await, harness.client().await);
@@ -63,7 +63,7 @@ async fn what_was_asked_during_a_cut_is_heard_after_it() {
 
 /// Leaders and holders of permits cannot be revoked, nor can holders on other stores: each is an error.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_cannot_be_asked_says_so() {
+async fn a_holder_that_cannot_be_revoked_is_unsupported() {
     let harness = Harness::start();
     let mine = harness.client().await;
     let name = Name::new("x").unwrap();

@@ -129,7 +129,7 @@ async fn a_session_that_the_server_ends_is_noticed_at_once() {
 
 /// E2. A watch of the leader survives the end of its session, without a poll.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_watched_is_watched_in_the_next_session_too() {
+async fn watches_move_to_the_next_session() {
     let harness = Harness::start();
     let mine = tenure_core::Client::with(open(options(harness.zk.port(), FAR)).await, without_poll());
     let session = harness.zk.sessions().unwrap()[0];

@@ -38,7 +38,7 @@ async fn a_process_that_stood_still_wakes_without_its_hold() {
 
 /// E2, A2. A process is killed: what it held is free one session timeout later, and its queue nodes are gone.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_killed_process_held_is_free_after_its_session() {
+async fn holds_of_a_killed_process_are_free_after_its_session() {
     let harness = Harness::start();
     // Only a watch can wake the waiter, not a poll.
     let near = Client::with(open(options(harness.zk.port(), LONG)).await, without_poll());
@@ -70,7 +70,7 @@ async fn what_a_killed_process_held_is_free_after_its_session() {
 /// A3. A store that is closed or dropped ends its session: all its nodes are deleted at once, of holds, of waiters and
 /// of detached guards.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_store_held_is_free_when_it_is_closed_or_dropped() {
+async fn holds_are_free_when_their_store_is_closed_or_dropped() {
     let harness = Harness::start();
     let near = harness.client().await;
     for close in [true, false] {

@@ -90,7 +90,7 @@ async fn spawned_tasks_are_outside() {
 
 /// A future that was made inside and runs outside is outside; one that moves to another task takes its calls along.
 #[tokio::test]
-async fn what_counts_is_where_it_runs() {
+async fn a_future_reenters_by_where_it_runs() {
     #[distributed_lock(key = "x", client = client)]
     async fn outer(client: Client) -> Result<impl Future<Output = Result<bool>>> {
         Ok(async move { inner(&client).await })

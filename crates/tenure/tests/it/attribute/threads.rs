@@ -104,7 +104,7 @@ fn a_plain_function_runs_on_and_says_that_it_lost() {
 }
 
 #[test]
-fn what_a_plain_function_answers() {
+fn answers_of_a_plain_function() {
     #[distributed_lock(key = "x", wait = "0s", on_busy = skip(None), client = client)]
     fn option<'a>(client: &blocking::Client, text: &'a mut str) -> Option<&'a mut str> {
         Some(&mut text[1..])

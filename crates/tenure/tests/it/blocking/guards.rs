@@ -191,7 +191,7 @@ fn closing_ends_what_is_held_and_who_waits() {
 }
 
 #[test]
-fn what_cannot_be_right_is_said_so() {
+fn invalid_input_is_refused() {
     within("bad input", || {
         let error = tenure::blocking::connect("memry:").unwrap_err().to_string();
         assert!(error.contains("did you mean memory:?"), "{error}");

@@ -190,7 +190,7 @@ fn several_locks() {
 }
 
 #[test]
-fn what_a_client_sees() {
+fn a_client_sees_holders_and_waiters() {
     on_each(|store| {
         let client = store.client();
         let guards: Vec<_> = ["p/a", "p/b", "q"].map(|n| client.lock(n).acquire().unwrap()).into();

@@ -22,12 +22,12 @@ pub(crate) fn cases() -> Vec<Case> {
         permits_are_as_many_as_are_said
         leaders_say_who_they_are
         whoever_is_revocable_is_asked
-        who_is_interrupted_leaves_nothing_behind
+        an_interrupted_waiter_leaves_nothing_behind
         a_number_kept_by_two_processes_loses_nothing
         a_closed_loop_says_what_it_did
-        what_a_killed_process_had_ends_with_its_session
-        what_a_closed_client_had_is_free_at_once
-        nobody_to_connect_to_is_an_error
+        holds_of_a_killed_process_end_with_its_session
+        holds_of_a_closed_client_are_free_at_once
+        a_store_that_is_down_is_an_error
     }
 }
 
@@ -163,7 +163,7 @@ async fn whoever_is_revocable_is_asked(fixture: Fixture) {
     .await;
 }
 
-async fn who_is_interrupted_leaves_nothing_behind(fixture: Fixture) {
+async fn an_interrupted_waiter_leaves_nothing_behind(fixture: Fixture) {
     let jvm = fixture.jvm(0).await;
     for (kind, queue, before) in [
         ("plain", "@.plain", 2),
@@ -215,7 +215,7 @@ async fn a_closed_loop_says_what_it_did(fixture: Fixture) {
     children(&jvm, "@.shared", 0).await;
 }
 
-async fn what_a_killed_process_had_ends_with_its_session(fixture: Fixture) {
+async fn holds_of_a_killed_process_end_with_its_session(fixture: Fixture) {
     let (a, b) = (fixture.jvm(0).await, fixture.own_jvm(SHORT).await);
     b.call("t1", "lock plain @").await;
     let own = b.call("t1", "session").await;
@@ -231,7 +231,7 @@ async fn what_a_killed_process_had_ends_with_its_session(fixture: Fixture) {
     a.call("t1", "unlock plain @").await;
 }
 
-async fn what_a_closed_client_had_is_free_at_once(fixture: Fixture) {
+async fn holds_of_a_closed_client_are_free_at_once(fixture: Fixture) {
     let (a, b) = (fixture.jvm(0).await, fixture.own_jvm(LONG).await);
     b.call("t1", "lock plain @").await;
     let waiting = a.spawn("t1", "lock plain @");
@@ -244,7 +244,7 @@ async fn what_a_closed_client_had_is_free_at_once(fixture: Fixture) {
     a.call("t1", "unlock plain @").await;
 }
 
-async fn nobody_to_connect_to_is_an_error(_: Fixture) {
+async fn a_store_that_is_down_is_an_error(_: Fixture) {
     let error = Curator::start("127.0.0.1:1", &CuratorOptions::default()).await.unwrap_err();
     assert_eq!(error.class(), Some("IllegalStateException"), "{error}");
 }

@@ -10,7 +10,7 @@ const LOCKS: &str = "@/locks";
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new(KIND, "both_count_the_permits_of_the_other", Direction::Both, both_count),
+        Case::new(KIND, "both_count_the_permits_of_the_other", Direction::Both, permits_of_both_count),
         Case::new(KIND, "curator_takes_two_one_by_one", Direction::FromPeer, curator_takes_two),
         Case::new(KIND, "tenure_takes_two_at_once", Direction::FromTenure, tenure_takes_two),
         Case::new(KIND, "three_permits_under_one_guard", Direction::FromTenure, three_under_one_guard),
@@ -18,7 +18,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-async fn both_count(fixture: Fixture) {
+async fn permits_of_both_count(fixture: Fixture) {
     let (jvm, client) = (fixture.jvm(0).await, fixture.client().await);
     let semaphore = client.semaphore(fixture.name(), 2);
     jvm.call("first", "lock permit:2 @").await;

@@ -23,7 +23,7 @@ pub(crate) fn cases() -> Vec<Case> {
         the_watchdog_is_as_told_and_renews
         a_killed_process_answers_no_more_and_its_lease_stays
         a_dropped_process_is_gone
-        nobody_to_connect_to_is_an_error
+        a_store_that_is_down_is_an_error
     }
 }
 
@@ -225,7 +225,7 @@ async fn a_dropped_process_is_gone(fixture: Fixture) {
     until_true("it is gone", || !is_running(pid)).await;
 }
 
-async fn nobody_to_connect_to_is_an_error(_: Fixture) {
+async fn a_store_that_is_down_is_an_error(_: Fixture) {
     let address = Address::Single("127.0.0.1:1".into());
     let error = Jvm::start(&address, &Options::small()).await.unwrap_err();
     assert_eq!(error.class(), Some("RedisConnectionException"), "{error}");

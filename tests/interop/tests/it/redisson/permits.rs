@@ -10,7 +10,7 @@ const CHANNEL: &str = "redisson_sc:{@}";
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new(KIND, "both_count_the_permits_of_the_other", Direction::Both, both_count),
+        Case::new(KIND, "both_count_the_permits_of_the_other", Direction::Both, permits_of_both_count),
         Case::new(KIND, "a_permit_of_redisson_ends", Direction::FromPeer, ends_in_redisson),
         Case::new(KIND, "a_permit_of_tenure_ends", Direction::FromTenure, ends_in_tenure),
         Case::new(KIND, "three_permits_under_one_guard", Direction::FromTenure, three_at_once),
@@ -18,7 +18,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-async fn both_count(fixture: Fixture) {
+async fn permits_of_both_count(fixture: Fixture) {
     let (jvm, client) = (fixture.jvm(0).await, fixture.client(QUIET).await);
     let semaphore = client.semaphore(fixture.name(), 2);
     jvm.expect_answer("a", "permit.set @ 2", "true").await;
