@@ -1,7 +1,7 @@
 -- One attempt on a fair lock.
 -- Keys:      name, fence, about, queue, scores, stamps
 -- Arguments: id, lease ms, holds, fence retention ms (0: Redisson's counter), who, stamp ms ('' if it does not wait),
---            patience ms
+--            patience ms, mark of its record while it waits (see queue_fair)
 -- Reply:     {1, fence} held; {0, ms left, head of the queue or holder, when it queued in microseconds} busy; {2} a
 --            re-entry found no hold; {3} it is a read/write lock; {4} the key has no TTL
 local name, fences, about, queue, scores, stamps = unpack(KEYS)
@@ -35,7 +35,7 @@ if left ~= -2 or head ~= id then
 end
 if left == -2 and (not head or head == id) then
   if head then
-    pop_head(queue, scores, stamps, about, id)
+    pop_head(queue, scores, stamps, id, redis.call('HGET', about, id))
   else
     tidy(about, stamps)
   end
@@ -55,7 +55,7 @@ if left < 0 then
 end
 local queued = ''
 if ARGV[6] ~= '' then
-  queued = queue_fair(queue, scores, stamps, about, id, ARGV[5], tonumber(ARGV[6]), ARGV[7], left, now, micros)
+  queued = queue_fair(queue, scores, stamps, about, id, ARGV[5], ARGV[8], tonumber(ARGV[6]), ARGV[7], left, now, micros)
   head = head or id
 end
 if left == 0 and head and head ~= id then

@@ -1,8 +1,9 @@
 -- Releases a fair lock, or cancels a wait for it; or writes the hold count of a hold that stays.
--- Keys:      name, about, queue, scores, stamps
--- Arguments: id, holds left, lease ms, publish command, prefix of a waiter's channel, to which its id is appended
+-- Keys:      name, about, queue, scores, stamps, fence
+-- Arguments: id, holds left, lease ms, publish command, prefix of a waiter's channel, to which its id is appended, fence
+--            retention ms (0: Redisson's counter)
 -- Reply:     1 the hold or waiter existed; 0 it did not
-local name, about, queue, scores, stamps = unpack(KEYS)
+local name, about, queue, scores, stamps, fences = unpack(KEYS)
 local id = ARGV[1]
 
 if ARGV[2] ~= '0' then
@@ -24,16 +25,35 @@ else
   freed = give_up(queue, scores, stamps, about, {id})
   free = redis.call('EXISTS', name) == 0
 end
--- Wakes the new head of the queue, also if the previous head left without ever holding the lock.
-if free then
-  local now = clock()
-  local head = redis.call('LINDEX', queue, 0)
-  local stamp = head and redis.call('ZSCORE', stamps, head)
-  if head and not (stamp and tonumber(stamp) > now) then
-    head = sweep(queue, scores, stamps, about, now)
-  end
-  if head then
-    redis.pcall(ARGV[4], ARGV[5] .. head, '0')
-  end
+if not free then
+  return freed
 end
+
+-- Grants to the new head of the queue if it is watching, and wakes it, also if the previous head left without ever
+-- holding the lock.
+local now, micros = clock()
+local head = redis.call('LINDEX', queue, 0)
+local stamp = head and tonumber(redis.call('ZSCORE', stamps, head) or 0)
+if head and stamp <= now then
+  head = sweep(queue, scores, stamps, about, now)
+  stamp = head and tonumber(redis.call('ZSCORE', stamps, head) or 0)
+end
+if not head then
+  return freed
+end
+local message = '0'
+local record = stamp > now and redis.call('HGET', about, head) or ''
+local lease, attempt, who = string.match(record, '^%-(%d+):(%d+) %d+ %d+ (.*)$')
+if lease then
+  -- It may be dead. Its hold lasts for as long as it would have been waited for.
+  local ms = math.floor(math.min(tonumber(lease), stamp - now))
+  pop_head(queue, scores, stamps, head, record)
+  local fence = draw(fences, ARGV[6], micros)
+  redis.call('HSET', name, head, 1)
+  redis.call('PEXPIRE', name, ms)
+  describe(about, head, fence .. ' ' .. micros .. ' 0 ' .. who)
+  extend(about, ms)
+  message = 'granted ' .. attempt .. ' ' .. fence .. ' ' .. ms
+end
+redis.pcall(ARGV[4], ARGV[5] .. head, message)
 return freed

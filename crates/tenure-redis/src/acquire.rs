@@ -45,7 +45,8 @@ impl Redis {
             Kind::FairLock => {
                 let patience = claim.wait.map_or(PATIENCE, |wait| wait.min(PATIENCE));
                 let patience = millis(patience).to_string();
-                let args = [id, lease, holds, keep, who, stamp, &patience];
+                let mark = waiting_mark(claim);
+                let args = [id, lease, holds, keep, who, stamp, &patience, &mark];
                 let (queue, scores) = (keys.queue(), keys.scores());
                 let on = [name, &fence, &about, &queue, &scores, &stamps];
                 Call::new(&scripts::FAIR_ACQUIRE, &on, &args, order)
@@ -187,6 +188,17 @@ impl Redis {
             return Err(Error::unknown(self.info.scheme, format!("acquire {}", claim.name), reason));
         }
         Ok(reply)
+    }
+}
+
+/// What stands in place of the fence in the record of a fair waiter: whether a release may grant to it, for how long, and
+/// the attempt to name then. Not where replicas have to confirm a grant.
+fn waiting_mark(claim: &Claim) -> String {
+    match claim.watched {
+        Some(attempt) if claim.durability == Durability::Master => {
+            format!("-{}:{attempt}", millis(claim.lease))
+        }
+        _ => "-".to_owned(),
     }
 }
 

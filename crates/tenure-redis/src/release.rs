@@ -24,8 +24,10 @@ impl Redis {
             }
             Kind::FairLock => {
                 let (queue, scores, channel) = (keys.queue(), keys.scores(), keys.fair_channel(""));
-                let args = [&*id, &left, &lease, publish, &channel];
-                Call::new(&scripts::FAIR_RELEASE, &[name, &about, &queue, &scores, &stamps], &args, order)
+                let (fence, keep) = self.fence(keys);
+                let args = [&*id, &left, &lease, publish, &channel, &keep];
+                let on = [name, &about, &queue, &scores, &stamps, &fence];
+                Call::new(&scripts::FAIR_RELEASE, &on, &args, order)
             }
             Kind::Read { .. } | Kind::Write => {
                 let reads = claim.kind != Kind::Write;

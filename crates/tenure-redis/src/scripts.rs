@@ -18,7 +18,8 @@ scripts! {
     LOCK_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "lock_acquire";
     LOCK_RELEASE = "lib/extend" "lib/here" "lib/memory" "lib/waiting" "lock_release";
     FAIR_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/queue" "fair_acquire";
-    FAIR_RELEASE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/queue" "fair_release";
+    FAIR_RELEASE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/queue"
+        "fair_release";
     READ_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "read_acquire";
     WRITE_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "lib/readers"
         "write_acquire";

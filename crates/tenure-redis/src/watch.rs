@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tenure_core::backend::{Counter, Interest, Signal, Watch};
-use tenure_core::{Kind, Name, Result};
+use tenure_core::{Fence, Kind, Name, Result};
 
 use crate::options::Layout;
 use crate::store::Redis;
@@ -69,9 +69,18 @@ impl Watch for ChannelWatch {
         match self.subscription.next().await {
             // The latch reached zero, even if it was set again since.
             Event::Message(text) if self.latch && text == b"0" => Signal::Open,
-            _ => Signal::Changed,
+            Event::Message(text) => granted(&text).unwrap_or(Signal::Changed),
+            Event::MaybeMissed => Signal::Changed,
         }
     }
+}
+
+/// Parses `granted <attempt> <fence> <ms>`, which a release publishes on the channel of the waiter that it grants to.
+fn granted(text: &[u8]) -> Option<Signal> {
+    let mut words = std::str::from_utf8(text).ok()?.strip_prefix("granted ")?.split(' ');
+    let mut number = || words.next()?.parse::<u64>().ok();
+    let (attempt, fence, ms) = (number()?, number()?, number()?);
+    Some(Signal::Granted { attempt, fence: Some(Fence(fence)), lease: Duration::from_millis(ms) })
 }
 
 struct PollingWatch(Arc<Transport>);

@@ -14,6 +14,9 @@ use crate::{Result, Scale};
 
 const TASKS: usize = 16;
 
+/// How long the work is measured without anybody to hand over to.
+const ALONE: Duration = Duration::from_millis(500);
+
 /// A contended benchmark: store, kind of turns, peer, and the minimum ratio to the peer's rate.
 pub(crate) struct Contest<'a> {
     pub(crate) store: &'a str,
@@ -32,17 +35,20 @@ pub(crate) async fn rows<J: Deref<Target = Peer>>(
 ) -> Result<Vec<Row>> {
     let Contest { store, url, turns, peer, bar, longest: limit } = contest;
     let mut workers = [Worker::contend(url, turns, TASKS / 2)?, Worker::contend(url, turns, TASKS / 2)?];
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let mut alone = Worker::contend("memory:", Turns { pause: Duration::ZERO, ..turns }, 1)?;
+    let (mut ours, mut theirs, mut work) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..=scale.peer_rounds {
         let mine = contend(&mut workers, scale.peer).await?;
         let peer = jvms.one_name(turns, TASKS, scale.peer).await?;
+        let undisturbed = contend([&mut alone], ALONE).await?;
         // The first round is a warm-up.
         if round > 0 {
             ours.push(mine);
             theirs.push(peer);
+            work.push(undisturbed);
         }
     }
-    for worker in workers {
+    for worker in workers.into_iter().chain([alone]) {
         worker.end().await?;
     }
     let all = |done: &[LoopResult], of: fn(&LoopResult) -> f64| done.iter().map(of).collect::<Vec<f64>>();
@@ -63,7 +69,7 @@ pub(crate) async fn rows<J: Deref<Target = Peer>>(
         Some(limit) => (format!("none above {limit:?}"), most(&ours) <= ms(limit)),
         None => (format!("the longest no longer than {peer}'s"), most(&ours) <= most(&theirs)),
     };
-    Ok(vec![
+    let mut rows = vec![
         Row {
             what,
             ours: per_second(pairs(&ours)),
@@ -87,19 +93,58 @@ pub(crate) async fn rows<J: Deref<Target = Peer>>(
                 ("peer_longest_ms", most(&theirs)),
             ],
         },
-    ])
+    ];
+    if !hold.is_zero() {
+        rows.push(hand_over(&ours, &theirs, &work, (store, peer)));
+    }
+    Ok(rows)
 }
 
 fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-async fn contend(workers: &mut [Worker; 2], time: Duration) -> Result<LoopResult> {
-    for worker in &mut *workers {
+async fn contend(workers: impl IntoIterator<Item = &mut Worker>, time: Duration) -> Result<LoopResult> {
+    let mut workers: Vec<&mut Worker> = workers.into_iter().collect();
+    for worker in &mut workers {
         worker.send(&format!("contend {}", time.as_millis())).await?;
     }
-    let [a, b] = workers;
-    Ok(read_result(a, time).await?.and(&read_result(b, time).await?))
+    let mut all: Option<LoopResult> = None;
+    for worker in workers {
+        let one = read_result(worker, time).await?;
+        all = Some(match all {
+            Some(all) => all.and(&one),
+            None => one,
+        });
+    }
+    all.ok_or_else(|| "nobody contends".into())
+}
+
+/// What a turn takes beside the work, in the same round: the hand-over, and what it makes of the work.
+fn hand_over(ours: &[LoopResult], theirs: &[LoopResult], work: &[LoopResult], contest: (&str, &str)) -> Row {
+    let (store, peer) = contest;
+    let beside = |turns: &[LoopResult]| -> Vec<f64> {
+        turns.iter().zip(work).map(|(turn, work)| (1.0 / turn.pairs - 1.0 / work.pairs) * 1e3).collect()
+    };
+    let (ours, theirs) = (beside(ours), beside(theirs));
+    let ratios = Spread::of(&ours.iter().zip(&theirs).map(|(a, b)| a / b).collect::<Vec<f64>>());
+    let work: Vec<f64> = work.iter().map(|work| work.pairs).collect();
+    Row {
+        what: format!(
+            "{store}: a turn beside its work, of which there are {} alone",
+            per_second(median(&work))
+        ),
+        ours: format!("{:.3} ms", median(&ours)),
+        peer: format!("{:.3} ms {peer}", median(&theirs)),
+        ratio: Some(ratios),
+        bar: "ratio ≤ 0.5".to_owned(),
+        met: ratios.median <= 0.5,
+        values: vec![
+            ("ours_ms", median(&ours)),
+            ("peer_ms", median(&theirs)),
+            ("work_alone_per_second", median(&work)),
+        ],
+    }
 }
 
 async fn read_result(worker: &mut Worker, time: Duration) -> Result<LoopResult> {

@@ -175,7 +175,7 @@ impl Latch {
             core.check_open()?;
             match tokio::time::timeout(core.poll(), watch.signal()).await {
                 Ok(Signal::Open) => return Ok(true),
-                Ok(Signal::Changed) => {}
+                Ok(Signal::Changed | Signal::Granted { .. }) => {}
                 // A process that counts down may have dropped this watcher: subscribe again before reading the count.
                 Err(_) => watch = watches().await?,
             }

@@ -299,6 +299,10 @@ pub struct Claim {
     pub wait: Option<Duration>,
     /// How long the queue position of a waiter lasts without being refreshed.
     pub stamp: Duration,
+    /// The number of this attempt, if the caller has a watch for the claim: then a store may grant it within the release
+    /// of another, and says so by [`Signal::Granted`](crate::backend::Signal::Granted). A later attempt of the claim has
+    /// another number, which is the one that counts.
+    pub watched: Option<u64>,
     /// How many copies must have stored a grant, a re-entry or a renewal before it counts. More than one is only
     /// requested of a store with [`Info::durable`](crate::backend::Info::durable). If a store cannot reach enough of
     /// them in time, it takes a new grant back and returns an error.
@@ -326,6 +330,7 @@ impl Claim {
             lease,
             wait: None,
             stamp: lease,
+            watched: None,
             durability,
             note: None,
             token: None,

@@ -258,4 +258,13 @@ pub enum Signal {
     Changed,
     /// The latch has opened, whatever its count is now.
     Open,
+    /// The watched claim was granted within the release of another.
+    Granted {
+        /// [`Claim::watched`] of the last attempt before that: it was granted after that attempt.
+        attempt: u64,
+        /// The fence of the grant, if the store has one.
+        fence: Option<Fence>,
+        /// How long it lasts without renewal, from then on.
+        lease: Duration,
+    },
 }

@@ -162,6 +162,7 @@ impl Request {
             lease: terms.lease.max(terms.least),
             wait,
             stamp: core.stamp(kind),
+            watched: None,
             durability: terms.durability,
             note: self.note.clone(),
             token: self.token.clone(),

@@ -43,6 +43,11 @@ impl Leases {
         self.stored.fetch_max(sent.after(lease).as_nanos(), SeqCst);
     }
 
+    /// The store was not asked for a lease, but has granted one until `end`.
+    pub(crate) fn are_stored_only_until(&self, end: Time) {
+        self.stored.store(end.as_nanos(), SeqCst);
+    }
+
     /// Whether the store was told to keep it until `end`, and has confirmed that.
     pub(crate) fn are_stored_until(&self, end: Time) -> bool {
         self.stored.load(SeqCst) >= end.as_nanos()

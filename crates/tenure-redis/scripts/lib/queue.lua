@@ -6,9 +6,9 @@ local function patience_in(record)
   return tonumber(string.match(record or '', '^%S+ %S+ (%d+) ')) or 0
 end
 
--- Removes the head, which is one of our waiters.
-local function pop_head(queue, scores, stamps, about, id)
-  local patience = patience_in(redis.call('HGET', about, id))
+-- Removes the head, which is one of our waiters; `record` is its record.
+local function pop_head(queue, scores, stamps, id, record)
+  local patience = patience_in(record)
   redis.call('LPOP', queue)
   redis.call('ZREM', scores, id)
   redis.call('ZREM', stamps, id)
@@ -138,22 +138,27 @@ local function keep_places(scores, stamps, about, ids, ms, now, apart)
   return has
 end
 
--- Queues a waiter, or keeps its queue position; `left` is what the lock's TTL has left. Returns when it queued.
-local function queue_fair(queue, scores, stamps, about, id, who, ms, patience, left, now, micros)
+-- Queues a waiter, or keeps its queue position; `left` is what the lock's TTL has left. `mark` is the first word of its
+-- record: `-`, or `-<lease ms>:<attempt>` if it is watching, so that a release may grant to it. Returns when it queued.
+local function queue_fair(queue, scores, stamps, about, id, who, mark, ms, patience, left, now, micros)
   if redis.call('ZSCORE', scores, id) then
     local stamp = redis.call('ZSCORE', stamps, id)
     -- The second look of a waiter follows at once on the first.
     if not stamp or tonumber(stamp) < now + ms * 0.9 then
       keep_places(scores, stamps, about, {id}, ms, now)
     end
-    return string.match(redis.call('HGET', about, id) or '', '^%S+ (%d+) ') or ''
+    local before, rest, since = string.match(redis.call('HGET', about, id) or '', '^(%S+) ((%d+) .*)$')
+    if since and before ~= mark then
+      redis.call('HSET', about, id, mark .. ' ' .. rest)
+    end
+    return since or ''
   end
   local last = redis.call('LINDEX', queue, -1)
   local after = last and redis.call('ZSCORE', scores, last)
   local score = math.max((after and tonumber(after) or now + left) + tonumber(patience), now + ms)
   redis.call('ZADD', scores, score, id)
   redis.call('RPUSH', queue, id)
-  redis.call('HSET', about, id, '- ' .. micros .. ' ' .. patience .. ' ' .. who)
+  redis.call('HSET', about, id, mark .. ' ' .. micros .. ' ' .. patience .. ' ' .. who)
   redis.call('ZADD', stamps, now + ms, id)
   -- Stamps identify our expired waiters, so they must outlive the scores.
   local ends = score - now + ms

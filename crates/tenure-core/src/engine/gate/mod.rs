@@ -2,6 +2,7 @@
 //! puts grants into mailboxes. It runs on the worker's runtime, so a future that is not polled does not block other
 //! waiters.
 
+mod handover;
 mod queue;
 mod run;
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep_until};
 
+use super::handover::{Granted, Look};
 use super::{Gate, Waiter, Want, leave_place};
 use crate::backend::{
     Attempt, Claim, CountOp, Counter, Error, HoldId, Interest, Liveness, Name, Renewal, Result, Watch,
@@ -48,12 +49,18 @@ impl Progress {
 
 /// The state of the loop of a gate.
 pub(super) struct Run {
-    core: Arc<Core>,
+    pub(super) core: Arc<Core>,
     name: Name,
     gate: Arc<Gate>,
     watch: Option<Box<dyn Watch>>,
     /// The waiter that the watch is for, where each waiter has its own.
     watch_for: Option<HoldId>,
+    /// How often the waiters in front have tried.
+    attempts: u64,
+    /// The last attempt of the waiter in front, if the watch is for it.
+    pub(super) looked: Option<(HoldId, Look)>,
+    /// What a signal says was granted to the waiter that the watch is for.
+    pub(super) granted: Option<Granted>,
     burst: usize,
     stamp_at: Instant,
     retired: bool,
@@ -67,6 +74,9 @@ impl Run {
             gate: gate.clone(),
             watch: None,
             watch_for: None,
+            attempts: 0,
+            looked: None,
+            granted: None,
             burst: 1,
             stamp_at: Instant::now() + core.poll(),
             retired: false,
@@ -94,7 +104,10 @@ impl Run {
             self.gate.queue.lock().unwrap().asks(Some(Instant::now()));
             // Watch before the attempt, or a release in between is missed.
             self.subscribe(first).await;
-            let progress = self.try_all(&front).await;
+            let progress = match self.take_granted(first) {
+                true => Progress::More,
+                false => self.try_all(&front).await,
+            };
             // After those in front: waiters whose positions expired while this process was suspended queue again in
             // their order.
             self.stamp_places(&front).await;
@@ -205,6 +218,9 @@ impl Run {
     }
 
     async fn try_all(&mut self, front: &[Waiter]) -> Progress {
+        let watched = self.watch_for.filter(|_| self.watch.is_some());
+        self.attempts += 1;
+        self.looked = watched.map(|id| (id, Look::begin(&self.core, self.attempts)));
         let tried = match front {
             [one] => vec![self.try_one(one, true).await],
             // For unqueued kinds, only the first is recorded as waiting.
@@ -335,14 +351,20 @@ impl Run {
     }
 
     async fn attempt(&self, claim: &Arc<Claim>, place: bool) -> Result<Attempt> {
-        if place {
-            return self.core.backend.try_acquire(claim).await;
+        if !place {
+            return self.core.backend.try_acquire(&Claim { wait: None, ..(**claim).clone() }).await;
         }
-        self.core.backend.try_acquire(&Claim { wait: None, ..(**claim).clone() }).await
+        if let Some((id, look)) = self.looked
+            && id == claim.id
+        {
+            let watched = Some(look.attempt);
+            return self.core.backend.try_acquire(&Claim { watched, ..(**claim).clone() }).await;
+        }
+        self.core.backend.try_acquire(claim).await
     }
 
     /// Puts a letter into the waiter's mailbox and removes the waiter from the queue.
-    fn hand_over(&self, waiter: &Waiter, letter: Letter) {
+    pub(super) fn hand_over(&self, waiter: &Waiter, letter: Letter) {
         self.gate.queue.lock().unwrap().remove(waiter.n);
         let uncollected = match &letter {
             Letter::Grant(Grant::Entry(entry)) => {
@@ -366,7 +388,7 @@ impl Run {
     }
 
     /// Records the new hold of an owner, and makes the other waiters of that owner check it.
-    fn settle_owner(&self, waiter: &Waiter, entry: &Entry) {
+    pub(super) fn settle_owner(&self, waiter: &Waiter, entry: &Entry) {
         if let Some(owner) = waiter.asked.owner {
             SlotUse::new(&self.core, owner, &self.name, false).add(entry.hold());
             self.gate.recheck.lock().unwrap().insert(owner);
@@ -458,7 +480,10 @@ impl Run {
                 }
             };
             tokio::select! {
-                _ = signal => return,
+                signal = signal => {
+                    self.granted = Granted::from(signal);
+                    return;
+                }
                 () = &mut retry => return,
                 () = sleep_until(next.map_or(poll_at, |at| at.min(poll_at))) => {}
                 () = self.gate.wake.notified() => {}

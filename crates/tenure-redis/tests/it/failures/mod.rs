@@ -5,6 +5,7 @@ mod channels;
 mod documents;
 mod failover;
 mod fair;
+mod handover;
 mod holder;
 mod network;
 mod records;
