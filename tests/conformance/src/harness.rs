@@ -158,7 +158,8 @@ impl Harness {
     pub async fn wait_until_empty(&self) {
         let clients = std::mem::take(&mut *self.open.lock().unwrap());
         for client in clients {
-            let _ = client.close().await;
+            let closed = client.close().await;
+            assert!(self.is_chaotic() || closed.is_ok(), "{closed:?}");
         }
         let look = self.observer();
         until("nothing is left behind", || async {

@@ -28,8 +28,8 @@ struct Records {
 
 #[derive(Debug, Default)]
 struct Record {
-    /// The unanswered attempt: its connection, and its number there.
-    pending: Option<Pending>,
+    /// The unanswered attempts. A quorum re-enters a hold while the first attempt is still in flight to a slow node.
+    pending: Vec<Pending>,
     /// Until when an attempt that was lost with its connection may still arrive.
     may_arrive_until: Option<Instant>,
 }
@@ -46,6 +46,7 @@ struct Pending {
 pub(crate) enum AttemptState {
     /// All were answered.
     Answered,
+    /// The newest unanswered one is on this connection.
     InFlight(Arc<Connection>),
     /// One may still arrive.
     MayArrive,
@@ -60,10 +61,7 @@ impl Attempts {
         let (mut records, now) = (self.lock(), Instant::now());
         let pending =
             Pending { connection: Arc::downgrade(connection), number, lease_end: now + bounded(lease) };
-        let before = records.by_hold.entry(id).or_default().pending.replace(pending);
-        if let Some(before) = before {
-            records.may_arrive(id, before.lease_end);
-        }
+        records.by_hold.entry(id).or_default().pending.push(pending);
         records.remove_expired(now);
     }
 
@@ -71,8 +69,8 @@ impl Attempts {
     pub(crate) fn answered(&self, id: HoldId, number: u64) {
         let mut records = self.lock();
         let Some(record) = records.by_hold.get_mut(&id) else { return };
-        record.pending.take_if(|p| p.number == number);
-        if record.pending.is_none() && record.may_arrive_until.is_none() {
+        record.pending.retain(|p| p.number != number);
+        if record.pending.is_empty() && record.may_arrive_until.is_none() {
             records.by_hold.remove(&id);
         }
     }
@@ -80,9 +78,12 @@ impl Attempts {
     /// Records that the connection died before the answer.
     pub(crate) fn lost(&self, id: HoldId, number: u64) {
         let (mut records, now) = (self.lock(), Instant::now());
-        let pending = records.by_hold.get_mut(&id).and_then(|r| r.pending.take_if(|p| p.number == number));
-        if let Some(pending) = pending {
-            records.may_arrive(id, pending.lease_end);
+        let lost = records.by_hold.get_mut(&id).and_then(|record| {
+            let at = record.pending.iter().position(|p| p.number == number)?;
+            Some(record.pending.swap_remove(at))
+        });
+        if let Some(lost) = lost {
+            records.may_arrive(id, lost.lease_end);
         }
         records.remove_expired(now);
     }
@@ -90,10 +91,10 @@ impl Attempts {
     pub(crate) fn state(&self, id: HoldId) -> AttemptState {
         let mut records = self.lock();
         let Some(record) = records.by_hold.get(&id) else { return AttemptState::Answered };
-        if let Some(connection) = record.pending.as_ref().and_then(|p| p.connection.upgrade()) {
+        if let Some(connection) = record.pending.iter().rev().find_map(|p| p.connection.upgrade()) {
             return AttemptState::InFlight(connection);
         }
-        let over = record.may_arrive_until.max(record.pending.as_ref().map(|p| p.lease_end));
+        let over = record.may_arrive_until.max(record.pending.iter().map(|p| p.lease_end).max());
         if over.is_some_and(|over| over > Instant::now()) {
             return AttemptState::MayArrive;
         }
@@ -135,7 +136,7 @@ impl Records {
             self.ends.pop_first();
             let Some(record) = self.by_hold.get_mut(&id) else { continue };
             record.may_arrive_until = None;
-            if record.pending.is_none() {
+            if record.pending.is_empty() {
                 self.by_hold.remove(&id);
             }
         }

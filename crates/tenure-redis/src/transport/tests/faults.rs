@@ -318,6 +318,27 @@ async fn an_undo_goes_behind_its_attempt() {
     assert_eq!(transport.attempts.len(), 0);
 }
 
+/// A quorum re-enters a hold while its first attempt is in flight to a slow node. Both are answered, so none may arrive
+/// later, and what a release does not find is not there.
+#[tokio::test]
+async fn two_attempts_of_one_hold_are_in_flight_at_once() {
+    let server = Server::start();
+    let proxy = Proxy::before(server.port);
+    let transport = Transport::open(proxy.options()).await.unwrap();
+    let id = HoldId { client: ClientId::new(), n: 1 };
+    transport.call(count(&[b"k"], &[b"0"])).await.unwrap();
+    proxy.hold_requests.store(true, SeqCst);
+    let order = Order::Attempt { id, lease: FAR };
+    let attempt = || transport.call(Call { order, ..count(&[b"k"], &[b"7"]) });
+    let mut cx = Context::from_waker(Waker::noop());
+    let (mut first, mut second) = (pin!(attempt()), pin!(attempt()));
+    assert!(first.as_mut().poll(&mut cx).is_pending() && second.as_mut().poll(&mut cx).is_pending());
+    proxy.hold_requests.store(false, SeqCst);
+    let answer = transport.call_after_attempt(id, count(&[b"k"], &[b"-14"])).await.unwrap();
+    assert_eq!(answer, Answer { value: Value::Int(0), certain: true });
+    assert_eq!(transport.attempts.len(), 0);
+}
+
 /// An attempt whose reply is delayed, followed by an undo. Both are executed; then `then` controls the proxy.
 async fn undone_behind(then: impl FnOnce(&testbed::Proxy)) -> Result<Answer, Failure> {
     let server = Server::start();
