@@ -72,7 +72,7 @@ impl Servers {
         let servers = Self::new("redlock", || quorum(5));
         Self {
             serves: &[Family::Lock],
-            options: "&restart_delay=off&max_lease=1h&retry_delay=5ms-25ms&node_timeout=60s",
+            options: "&restart_delay=off&max_lease=1h&retry_delay=5ms-25ms&node_timeout=60s&timeout=60s",
             ..servers
         }
     }
@@ -82,7 +82,7 @@ impl Servers {
         let servers = Self::new("redlock-3", || quorum(3));
         Self {
             serves: &[Family::Lock],
-            options: "&layout=redisson&restart_delay=off&max_lease=1h&retry_delay=5ms-25ms&node_timeout=60s",
+            options: "&layout=redisson&restart_delay=off&max_lease=1h&retry_delay=5ms-25ms&node_timeout=60s&timeout=60s",
             ..servers
         }
     }
