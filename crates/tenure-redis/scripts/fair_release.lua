@@ -44,11 +44,15 @@ end
 local message = '0'
 local record = stamp > now and redis.call('HGET', about, head) or ''
 local lease, attempt, who = string.match(record, '^%-(%d+):(%d+) %d+ %d+ (.*)$')
+-- Another program may have overwritten the key of the fence: the head finds out by itself.
+local drawn, fence = false
 if lease then
+  drawn, fence = pcall(draw, fences, ARGV[6], micros)
+end
+if drawn then
   -- It may be dead. Its hold lasts for as long as it would have been waited for.
   local ms = math.floor(math.min(tonumber(lease), stamp - now))
   pop_head(queue, scores, stamps, head, record)
-  local fence = draw(fences, ARGV[6], micros)
   redis.call('HSET', name, head, 1)
   redis.call('PEXPIRE', name, ms)
   describe(about, head, fence .. ' ' .. micros .. ' 0 ' .. who)

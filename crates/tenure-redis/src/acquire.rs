@@ -192,10 +192,11 @@ impl Redis {
 }
 
 /// What stands in place of the fence in the record of a fair waiter: whether a release may grant to it, for how long, and
-/// the attempt to name then. Not where replicas have to confirm a grant.
+/// the attempt to name then. Not where replicas have to confirm a grant. Nor if the lease could end before the waiter
+/// looks again, at the poll cap: its place, which lasts for three of them, would be lost with a message.
 fn waiting_mark(claim: &Claim) -> String {
     match claim.watched {
-        Some(attempt) if claim.durability == Durability::Master => {
+        Some(attempt) if claim.durability == Durability::Master && claim.lease >= claim.stamp / 3 => {
             format!("-{}:{attempt}", millis(claim.lease))
         }
         _ => "-".to_owned(),

@@ -86,8 +86,12 @@ impl Entry {
         self.done = true;
         match self.hold.leave(self.part) {
             Leave::Last => {
-                if let Some(end) = self.hold.left_alone() {
-                    self.engine.core.leave_at(self.hold.claim.clone(), end);
+                let (core, hold) = (&self.engine.core, &self.hold);
+                if let Some(end) = hold.left_alone() {
+                    core.leave_at(hold.claim.clone(), end);
+                }
+                if !hold.leases.are_stored_until(hold.since.after(hold.claim.lease)) {
+                    core.extend_in_background(hold.claim.clone());
                 }
                 self.engine.core.forget(&self.hold, End::Detached);
             }

@@ -422,6 +422,9 @@ impl Renewals {
         let at = core.clock.now();
         let shortest = self.batch.iter().map(Proof::lease).min().unwrap_or_default();
         let limit = shortest.min(core.settings.lease) / 3;
+        // Less is left after a failed renewal, and where a lease was granted that nobody asked for: time for one more try.
+        let left = self.batch.iter().map(|p| p.hold.until().since(at)).min().unwrap_or_default();
+        let limit = limit.min(left / 2).max(limit / 4);
         let began = Instant::now();
         let answers = match timeout(limit, core.backend.renew(&claims)).await {
             Ok(answer) => answer,

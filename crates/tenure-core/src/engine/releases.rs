@@ -215,6 +215,14 @@ impl Core {
         }
     }
 
+    /// Asks once for the whole lease of a hold that nobody renews any more, which was granted for less.
+    pub(crate) fn extend_in_background(self: &Arc<Self>, claim: Arc<Claim>) {
+        let core = self.clone();
+        if let Ok(runtime) = self.runtime() {
+            runtime.spawn(async move { core.backend.renew(&[claim]).await });
+        }
+    }
+
     /// Waits for the pending releases of `name` in this client, so that `drop(guard); try_acquire()` does not find its
     /// own leftover. A release that takes longer than the call timeout is not waited for, because it may take a whole
     /// lease. At least half of the time until `limit` is left for the attempt that follows.

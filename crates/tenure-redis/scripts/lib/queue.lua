@@ -149,6 +149,7 @@ local function queue_fair(queue, scores, stamps, about, id, who, mark, ms, patie
     end
     local before, rest, since = string.match(redis.call('HGET', about, id) or '', '^(%S+) ((%d+) .*)$')
     if since and before ~= mark then
+      without_memory(stamps)
       redis.call('HSET', about, id, mark .. ' ' .. rest)
     end
     return since or ''

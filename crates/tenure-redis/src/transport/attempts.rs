@@ -80,7 +80,7 @@ impl Attempts {
         let (mut records, now) = (self.lock(), Instant::now());
         let lost = records.by_hold.get_mut(&id).and_then(|record| {
             let at = record.pending.iter().position(|p| p.number == number)?;
-            Some(record.pending.swap_remove(at))
+            Some(record.pending.remove(at))
         });
         if let Some(lost) = lost {
             records.may_arrive(id, lost.lease_end);

@@ -14,10 +14,13 @@ use crate::engine::core::Core;
 use crate::engine::hold::Terms;
 use crate::engine::mailbox::{Grant, Letter};
 
+/// How soon a hold is renewed whose lease is not the one that it asked for. Short work is done before.
+const SOON: Duration = Duration::from_millis(200);
+
 /// An attempt of a waiter that has a watch.
 #[derive(Clone, Copy)]
 pub(super) struct Look {
-    /// Its number, unique within the gate.
+    /// Its number. Random, so that nobody who may only publish can make a grant up.
     pub(super) attempt: u64,
     /// Before it was sent.
     at: Time,
@@ -26,7 +29,8 @@ pub(super) struct Look {
 }
 
 impl Look {
-    pub(super) fn begin(core: &Core, attempt: u64) -> Self {
+    pub(super) fn begin(core: &Core) -> Self {
+        let attempt = (core.chance().fraction() * (1_u64 << 53) as f64) as u64;
         Self { attempt, at: core.clock.now(), suspicions: core.suspicions() }
     }
 }
@@ -59,12 +63,23 @@ impl Run {
         if claim.id != id || granted.attempt != look.attempt || core.suspicions() != look.suspicions {
             return false;
         }
-        let until = core.backend.info().drift.until(look.at, granted.lease);
-        if !is_enough(until, core.clock.now(), claim, &first.asked.terms) {
+        let (until, now) = (core.backend.info().drift.until(look.at, granted.lease), core.clock.now());
+        if !is_enough(until, now, claim, &first.asked.terms) {
             return false;
         }
-        let Ok(entry) = admit(&first.asked, claim, granted.fence, until) else { return false };
-        entry.hold().leases.are_stored_only_until(until);
+        let entry = match admit(&first.asked, claim, granted.fence, until) {
+            Ok(entry) => entry,
+            // Its id is dead: it must not try again.
+            Err(error) => {
+                let letter = if error.is_transient() { Letter::Expired } else { Letter::Failed(error) };
+                self.hand_over(first, letter);
+                return true;
+            }
+        };
+        let hold = entry.hold();
+        hold.leases.are_stored_only_until(until);
+        hold.renew_again(now.after(SOON.min(until.since(now) / 3)));
+        core.suspect_since(look.suspicions, hold);
         self.settle_owner(first, &entry);
         self.hand_over(first, Letter::Grant(Grant::Entry(entry)));
         true

@@ -55,8 +55,6 @@ pub(super) struct Run {
     watch: Option<Box<dyn Watch>>,
     /// The waiter that the watch is for, where each waiter has its own.
     watch_for: Option<HoldId>,
-    /// How often the waiters in front have tried.
-    attempts: u64,
     /// The last attempt of the waiter in front, if the watch is for it.
     pub(super) looked: Option<(HoldId, Look)>,
     /// What a signal says was granted to the waiter that the watch is for.
@@ -74,7 +72,6 @@ impl Run {
             gate: gate.clone(),
             watch: None,
             watch_for: None,
-            attempts: 0,
             looked: None,
             granted: None,
             burst: 1,
@@ -219,8 +216,7 @@ impl Run {
 
     async fn try_all(&mut self, front: &[Waiter]) -> Progress {
         let watched = self.watch_for.filter(|_| self.watch.is_some());
-        self.attempts += 1;
-        self.looked = watched.map(|id| (id, Look::begin(&self.core, self.attempts)));
+        self.looked = watched.map(|id| (id, Look::begin(&self.core)));
         let tried = match front {
             [one] => vec![self.try_one(one, true).await],
             // For unqueued kinds, only the first is recorded as waiting.

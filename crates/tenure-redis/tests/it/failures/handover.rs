@@ -74,7 +74,7 @@ async fn a_signal_that_comes_late_makes_no_hold_longer() {
 async fn a_dead_waiter_holds_for_what_its_place_had_left() {
     let harness = Harness::start();
     let (client, dead) = (harness.client_with(polling(SHORT)).await, harness.backend().await);
-    for (lease, stamp) in [(FAR, LONG), (LONG, FAR)] {
+    for (lease, stamp) in [(FAR, LONG), (LONG, LONG * 2)] {
         let held = client.lock("x").fair().acquire().await.unwrap();
         let place = Claim { lease, stamp, ..watched("x") };
         assert!(!granted(&*dead, &place).await);
@@ -86,6 +86,61 @@ async fn a_dead_waiter_holds_for_what_its_place_had_left() {
         client.lock("x").fair().acquire().await.unwrap().release().await.unwrap();
     }
     assert_eq!(harness.keys(), ["tenure_fence:{x}"]);
+}
+
+/// A message that is lost must not cost a place: nothing is granted that could end before the waiter looks again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_short_lease_is_not_granted_by_a_release() {
+    let harness = Harness::start();
+    let (client, other) = (harness.client_with(lasting()).await, harness.backend().await);
+    let held = client.lock("x").fair().acquire().await.unwrap();
+    let place = Claim { lease: LONG / 2, stamp: LONG * 2, ..watched("x") };
+    assert!(!granted(&*other, &place).await);
+    held.release().await.unwrap();
+    assert!(!harness.exists("x"));
+    assert_eq!(head(&harness), place.id.to_string());
+    assert!(granted(&*other, &place).await);
+    other.release(&place, 0).await.unwrap();
+}
+
+/// The first in the queue.
+fn head(harness: &Harness) -> String {
+    harness.cmd(&["LINDEX", "redisson_lock_queue:{x}", "0"]).text()
+}
+
+/// A server without memory still answers those who wait, and a release that cannot draw a fence still wakes.
+#[tokio::test(flavor = "multi_thread")]
+async fn neither_memory_nor_the_fence_stands_in_the_way() {
+    let harness = Harness::start();
+    let (client, other) = (harness.client_with(lasting()).await, harness.backend().await);
+    let held = client.lock("x").fair().acquire().await.unwrap();
+    let place = watched("x");
+    assert!(!granted(&*other, &place).await);
+    harness.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    assert!(!granted(&*other, &Claim { watched: Some(2), ..place.clone() }).await);
+    harness.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
+    other.release(&place, 0).await.unwrap();
+    let waiter = watching(&harness, harness.client_with(woken_only()).await.lock("x").fair(), 1).await;
+    harness.cmd(&["DEL", "tenure_fence:{x}"]);
+    harness.cmd(&["HSET", "tenure_fence:{x}", "a", "b"]);
+    held.release().await.unwrap();
+    assert!(!harness.exists("x"));
+    assert!(done("it looks by itself", waiter).await.is_err());
+}
+
+/// What is detached lasts for its lease, although it was granted for less.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_detached_hold_has_its_whole_lease() {
+    let harness = Harness::start();
+    let place = LEASE - SHORT;
+    let (client, other) =
+        (harness.client_with(lasting()).await, harness.client_with(polling(place / 3)).await);
+    let held = client.lock("x").fair().acquire().await.unwrap();
+    let waiter = watching(&harness, other.lock("x").fair(), 1).await;
+    held.release().await.unwrap();
+    let id = done("granted", waiter).await.unwrap().detach();
+    until_true("extended", || harness.left("x") > place).await;
+    assert!(other.lock("x").release_by(id).await.unwrap());
 }
 
 /// A claim of a caller that says it is watching.
