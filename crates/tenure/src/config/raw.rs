@@ -106,6 +106,8 @@ impl Setting {
         match self.key.value_type {
             ValueType::Secret => MASK.to_owned(),
             ValueType::Nodes => mask_logins(&self.value),
+            // Refused, but shown until then.
+            ValueType::Pairs if self.value.contains('@') => MASK.to_owned(),
             _ => self.value.clone(),
         }
     }

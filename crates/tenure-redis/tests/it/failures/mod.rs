@@ -6,6 +6,7 @@ mod documents;
 mod failover;
 mod fair;
 mod holder;
+mod nat;
 mod network;
 mod records;
 mod redisson_defects;
