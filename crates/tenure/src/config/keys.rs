@@ -105,7 +105,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("chroot", Scope::Location, ValueType::Text, &[ZooKeeper]),
     key("user", Scope::Location, ValueType::Text, SERVERS),
     key("password", Scope::Location, ValueType::Secret, SERVERS),
-    key("password_file", Scope::Store, ValueType::Path, ANY_REDIS),
+    key("password_file", Scope::Store, ValueType::Path, SERVERS),
     key("tls", Scope::Location, ValueType::Bool, SERVERS),
     key("nat", Scope::Store, ValueType::Pairs, ANY_REDIS),
     key("db", Scope::Store, ValueType::Number, ANY_REDIS),

@@ -417,6 +417,9 @@ fn every_key_of_a_type_is_read() {
                 text += &also("password", "p");
                 text += &also("user", "u");
             }
+            if *kind == StoreType::ZooKeeper && key.name == "password_file" {
+                text += &also("user", "u");
+            }
             if key.name == "sentinel_user" {
                 text += "sentinel_password = 'p'\n";
             }
