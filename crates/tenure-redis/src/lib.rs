@@ -19,6 +19,7 @@ mod error;
 mod expel;
 mod inspect;
 mod keys;
+mod nat;
 mod options;
 mod plain;
 mod record;
@@ -30,7 +31,9 @@ mod store;
 mod transport;
 mod watch;
 
-pub use credentials::{Login, Secret};
+pub use credentials::Login;
+pub use nat::{Nat, Route};
 pub use options::{Address, Fences, Layout, Options, Sentinels, Siblings, Tls, Topology};
 pub use store::Redis;
+pub use tenure_core::backend::Secret;
 pub use transport::{Deployment, deployment};

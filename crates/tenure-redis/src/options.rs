@@ -7,7 +7,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::credentials::{Callback, Login, Logins, Secret};
+use tenure_core::backend::{LoginCallback, Secret};
+
+use crate::credentials::{Login, Logins};
+use crate::nat::Nat;
 use crate::transport::{Resolver, Timing};
 
 /// Options for opening a [`Redis`](crate::Redis) store. Start from `Options::default()` or [`Options::new`] and set
@@ -25,6 +28,8 @@ pub struct Options {
     pub db: u32,
     /// TLS settings, also used for connections to sentinels; no TLS if `None`.
     pub tls: Option<Tls>,
+    /// Where servers are reached that announce addresses which this client cannot reach.
+    pub nat: Nat,
     /// Timeout of each call, including connect and handshake.
     pub timeout: Duration,
     /// The connection name that the server shows (`CLIENT LIST`).
@@ -46,7 +51,7 @@ pub struct Options {
     /// The largest difference between the server's clock and the clock of a JVM that shares a semaphore.
     pub permit_slack: Duration,
     /// Called at each connect, instead of using `user` and `password`.
-    pub(crate) callback: Option<Callback>,
+    pub(crate) callback: Option<LoginCallback<Login>>,
     pub(crate) resolver: Resolver,
     pub(crate) timing: Timing,
 }
@@ -86,7 +91,7 @@ impl Options {
         A: Future<Output = Result<Login, E>> + Send + 'static,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        Self { callback: Some(Callback::new(ask)), ..self }
+        Self { callback: Some(LoginCallback::new(ask)), ..self }
     }
 
     /// The source of the servers' login.
@@ -145,6 +150,7 @@ impl Default for Options {
             password: None,
             db: 0,
             tls: None,
+            nat: Nat::default(),
             timeout: Duration::from_secs(3),
             client_name: "tenure".to_owned(),
             prefix: String::new(),
@@ -170,6 +176,17 @@ pub enum Topology {
     Sentinel(Sentinels),
     /// A cluster, discovered through any of these nodes.
     Cluster(Vec<Address>),
+}
+
+impl Topology {
+    /// The addresses that are configured; all others are announced by servers.
+    pub(crate) fn addresses(&self) -> &[Address] {
+        match self {
+            Self::Standalone(address) => std::slice::from_ref(address),
+            Self::Sentinel(sentinels) => &sentinels.addresses,
+            Self::Cluster(addresses) => addresses,
+        }
+    }
 }
 
 /// The hosts, as in `cache-1:6379` or `main of sentinel-1:26379,sentinel-2:26379`.

@@ -24,6 +24,8 @@ pub(crate) enum RequestError {
     Unknown(Reason),
     /// It was not sent.
     NotSent(Reason),
+    /// Refused: the login has no right to delete the node at this path.
+    NotOwner(String),
     /// The request is invalid.
     Config(Error),
 }
@@ -42,8 +44,14 @@ impl RequestError {
         match self {
             Self::NotSent(why) | Self::SessionEnded(why) | Self::Unknown(why) => Self::Unknown(why),
             Self::Refused(code) => Self::unknown(code.to_string()),
+            Self::NotOwner(_) => Self::unknown(ErrorCode::NO_AUTH.to_string()),
             Self::Config(error) => Self::unknown(error.to_string()),
         }
+    }
+
+    /// Whether the login has no right to do it.
+    pub(crate) fn is_no_right(&self) -> bool {
+        matches!(self, Self::Refused(ErrorCode::NO_AUTH) | Self::NotOwner(_))
     }
 
     pub(crate) fn is_no_node(&self) -> bool {
@@ -63,6 +71,9 @@ impl RequestError {
             Self::Config(error) => error,
             Self::NotSent(reason) | Self::SessionEnded(reason) => Error::unavailable(backend, what, reason),
             Self::Unknown(reason) => Error::unknown(backend, what, reason),
+            Self::NotOwner(path) => Error::Config(format!(
+                "{backend}: {what}: not the owner of {path}: this login has no right to delete it"
+            )),
             Self::Refused(ErrorCode::NO_AUTH) => Error::Config(format!(
                 "{backend}: {what}: this login has no right to do that at {path}: check its ACL with getAcl, or \
                  use the login that created it"

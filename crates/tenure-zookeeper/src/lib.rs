@@ -15,6 +15,7 @@
 //! for the session timeout, and the guards turn lost before that, by this machine's own clock.
 
 mod admin;
+mod credentials;
 mod error;
 mod options;
 mod recipe;
@@ -25,3 +26,4 @@ mod wire;
 
 pub use options::{Access, Login, Options, Tls};
 pub use store::ZooKeeper;
+pub use tenure_core::backend::Secret;

@@ -1,8 +1,10 @@
 //! Options: where the servers are, and how to connect to them.
 
-use std::fmt;
+use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use tenure_core::backend::{LoginCallback, Secret};
 
 /// Options for opening a store. Begin with [`Options::new`] and assign.
 #[derive(Clone, Debug)]
@@ -28,6 +30,8 @@ pub struct Options {
     pub access: Access,
     /// Encrypts connections if set.
     pub tls: Option<Tls>,
+    /// Called at each connect, instead of using `login`.
+    pub(crate) callback: Option<LoginCallback<Login>>,
 }
 
 impl Options {
@@ -43,22 +47,59 @@ impl Options {
             login: None,
             access: Access::default(),
             tls: None,
+            callback: None,
         }
+    }
+
+    /// Sets a callback that provides the login at each connect to a server, for passwords that change. It replaces
+    /// `login`.
+    ///
+    /// It must not block, and has at most the timeout of a request. If it fails, calls return `Unavailable` and the next
+    /// one calls it again; a session that only lost its connection goes on with the logins that it has.
+    ///
+    /// ```
+    /// use tenure_zookeeper::{Login, Options};
+    ///
+    /// async fn password() -> std::io::Result<String> {
+    ///     Ok("fetched anew".to_owned())
+    /// }
+    ///
+    /// async fn login() -> std::io::Result<Login> {
+    ///     Ok(Login::new("orders", password().await?))
+    /// }
+    ///
+    /// let options = Options::new(["zk-1:2181", "zk-2:2181", "zk-3:2181"]).with_credentials(login);
+    /// ```
+    pub fn with_credentials<F, A, E>(self, ask: F) -> Self
+    where
+        F: Fn() -> A + Send + Sync + 'static,
+        A: Future<Output = Result<Login, E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        Self { callback: Some(LoginCallback::new(ask)), ..self }
     }
 }
 
 /// User and password.
-#[derive(Clone)]
+///
+/// ```
+/// use tenure_zookeeper::{Login, Options, Secret};
+///
+/// let mut options = Options::new(["zk-1:2181"]);
+/// options.login = Some(Login::new("orders", Secret::file("/run/secrets/zookeeper")));
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Login {
     /// The user.
     pub user: String,
-    /// The password.
-    pub password: String,
+    /// The password, or the file that contains it, which is read at each connect.
+    pub password: Secret,
 }
 
-impl fmt::Debug for Login {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
+impl Login {
+    /// Creates a login of this user.
+    pub fn new(user: impl Into<String>, password: impl Into<Secret>) -> Self {
+        Self { user: user.into(), password: password.into() }
     }
 }
 

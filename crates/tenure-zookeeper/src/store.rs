@@ -134,7 +134,14 @@ impl ZooKeeper {
         path: String,
         work: impl Future<Output = RequestResult<T>> + Send + 'static,
     ) -> Result<T> {
-        let answer = match self.runtime.spawn(work).await {
+        let sessions = self.store.sessions.clone();
+        let explained = async move {
+            match work.await {
+                Err(error) => Err(sessions.explain_refusal(error).await),
+                answer => answer,
+            }
+        };
+        let answer = match self.runtime.spawn(explained).await {
             Ok(answer) => answer,
             Err(_) => Err(RequestError::unknown("the store was closed")),
         };

@@ -8,6 +8,7 @@ mod cluster;
 mod documents;
 mod error;
 mod folder;
+mod inner_port;
 mod listen;
 mod ports;
 mod process;

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::inner_port::{BIND_SOURCE, InnerPort};
+use crate::replicated::is_linked;
 use crate::{Error, PATIENCE, Redis, RedisOptions, Replicated, Result, Value, eventually};
 
 /// The name of the master in the sentinels' configuration.
@@ -21,6 +23,8 @@ pub struct Sentinels {
     // Dropped before the servers, so that there is no failover at the end.
     sentinels: Vec<Redis>,
     servers: Replicated,
+    /// The port that each server announces, if that is another one than its own.
+    announced: Vec<InnerPort>,
 }
 
 impl Sentinels {
@@ -38,10 +42,26 @@ impl Sentinels {
     /// # Errors
     /// When they do not in time.
     pub fn start_with(options: RedisOptions) -> Result<Self> {
+        Self::start_if_behind_nat(options, false)
+    }
+
+    /// Starts all of them, as behind NAT: the servers announce ports at which only they and the sentinels reach them, see
+    /// [`Sentinels::announced_port`].
+    ///
+    /// # Errors
+    /// When they do not know each other in time.
+    pub fn start_behind_nat() -> Result<Self> {
+        let lines = vec![BIND_SOURCE.to_owned()];
+        Self::start_if_behind_nat(RedisOptions { lines, ..RedisOptions::default() }, true)
+    }
+
+    fn start_if_behind_nat(options: RedisOptions, behind_nat: bool) -> Result<Self> {
         let login = options.login();
         let servers = Replicated::start_with(2, options)?;
+        let announced = if behind_nat { announce_inner_ports(&servers)? } else { Vec::new() };
+        let master = announced.first().map_or(servers.master().port(), InnerPort::port);
         let mut lines = vec![
-            format!("sentinel monitor {NAME} 127.0.0.1 {} {QUORUM}", servers.master().port()),
+            format!("sentinel monitor {NAME} 127.0.0.1 {master} {QUORUM}"),
             format!("sentinel down-after-milliseconds {NAME} 1000"),
             format!("sentinel failover-timeout {NAME} 2000"),
             format!("sentinel parallel-syncs {NAME} 2"),
@@ -52,6 +72,10 @@ impl Sentinels {
                 format!("sentinel auth-pass {NAME} {user}"),
             ]);
         }
+        if behind_nat {
+            // Otherwise they would announce where they connect from.
+            lines.extend([BIND_SOURCE.to_owned(), "sentinel announce-ip 127.0.0.1".to_owned()]);
+        }
         let mut sentinels = Vec::new();
         for _ in 0..3 {
             let options = RedisOptions { lines: lines.clone(), ..RedisOptions::default() };
@@ -59,7 +83,7 @@ impl Sentinels {
             hurry(&sentinel)?;
             sentinels.push(sentinel);
         }
-        let all = Self { sentinels, servers };
+        let all = Self { sentinels, servers, announced };
         all.wait_until_settled(PATIENCE)?;
         Ok(all)
     }
@@ -100,6 +124,17 @@ impl Sentinels {
         self.servers.nodes()
     }
 
+    /// The port under which the sentinels know a server, by its index.
+    pub fn announced_port(&self, server: usize) -> u16 {
+        self.announced.get(server).map_or_else(|| self.servers()[server].port(), InnerPort::port)
+    }
+
+    /// The server that announces this port.
+    fn announcing(&self, port: u16) -> Option<&Redis> {
+        let index = (0..self.servers().len()).find(|index| self.announced_port(*index) == port)?;
+        Some(&self.servers()[index])
+    }
+
     /// Returns the master, as most sentinels see it.
     ///
     /// # Errors
@@ -110,7 +145,7 @@ impl Sentinels {
             *votes.entry(port).or_default() += 1;
         }
         let port = votes.iter().find(|(_, n)| **n >= QUORUM).map(|(port, _)| *port);
-        let master = port.and_then(|port| self.servers().iter().find(|s| s.port() == port));
+        let master = port.and_then(|port| self.announcing(port));
         master.ok_or_else(|| Error::failed(format!("the sentinels do not agree on a master: {votes:?}")))
     }
 
@@ -137,10 +172,10 @@ impl Sentinels {
         eventually("there is a new master", within, || {
             let mut seen = self.sentinels.iter().filter(|s| s.answers()).map(master_port);
             let first = seen.next()??;
-            if first == old || seen.any(|port| port != Some(first)) {
+            if seen.any(|port| port != Some(first)) {
                 return None;
             }
-            let server = self.servers().iter().find(|s| s.port() == first)?;
+            let server = self.announcing(first).filter(|server| server.port() != old)?;
             (server.info("replication").ok()?["role"] == "master").then_some(server)
         })
     }
@@ -175,6 +210,24 @@ impl Sentinels {
         let replicas = client.cmd(&["SENTINEL", "REPLICAS", NAME])?.items().iter().map(pairs).collect();
         Ok(Seen { flags, others, replicas })
     }
+}
+
+/// Has each server announce a port that only servers and sentinels can use, and replicate by it.
+fn announce_inner_ports(servers: &Replicated) -> Result<Vec<InnerPort>> {
+    let mut ports = Vec::new();
+    for server in servers.nodes() {
+        let port = InnerPort::start(server.port())?;
+        server.cmd(&["CONFIG", "SET", "replica-announce-port", &port.port().to_string()])?;
+        ports.push(port);
+    }
+    let master = ports[0].port().to_string();
+    for replica in servers.replicas() {
+        replica.cmd(&["REPLICAOF", "127.0.0.1", &master])?;
+    }
+    eventually("all replicas are linked by it", PATIENCE, || {
+        servers.replicas().iter().all(is_linked).then_some(())
+    })?;
+    Ok(ports)
 }
 
 /// A sentinel's view of the deployment.

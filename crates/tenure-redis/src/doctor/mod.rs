@@ -5,6 +5,7 @@ mod clients;
 mod clock;
 mod cluster;
 mod durability;
+mod fail_over;
 mod memory;
 mod rights;
 mod server;
@@ -26,12 +27,13 @@ impl Redis {
         let mut silent = Vec::new();
         let nodes = self.transport.nodes();
         for at in &nodes {
+            let place = self.transport.place(at);
             match Node::meet(self, at).await {
-                Ok(node) => findings.extend(node.run_checks().await.into_iter().map(|f| f.at(at))),
+                Ok(node) => findings.extend(node.run_checks().await.into_iter().map(|f| f.at(&place))),
                 Err(failure) => {
                     let what = format!("the server does not answer: {failure}");
                     let advice = "start the server, or fail over to another one";
-                    findings.push(Finding::error("server", what, advice).at(at));
+                    findings.push(Finding::error("server", what, advice).at(&place));
                     silent.push(Reason::from(failure));
                 }
             }
@@ -41,9 +43,10 @@ impl Redis {
             let reason = if silent.is_empty() { "no server is known".into() } else { Reason::all(silent) };
             return Err(Error::unavailable(backend, what, reason));
         }
+        findings.extend(fail_over::fail_over(self).await);
         let trial = self.trial().await;
         findings.push(match nodes.as_slice() {
-            [one] => trial.at(one),
+            [one] => trial.at(self.transport.place(one)),
             _ => trial,
         });
         Ok(findings)

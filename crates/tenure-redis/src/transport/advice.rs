@@ -5,10 +5,10 @@ use std::io;
 use tokio_rustls::rustls::{self, AlertDescription, CertificateError};
 
 use super::failure::{ErrorReply, Failure};
-use crate::Address;
+use crate::nat::Place;
 
 /// An error reply while connecting, with the server's address and advice.
-pub(super) fn refused(to: &Address, reply: &ErrorReply) -> Failure {
+pub(super) fn refused(to: &Place, reply: &ErrorReply) -> Failure {
     let message = match advice(&reply.message) {
         Some(advice) => format!("{to}: {advice} ({})", reply.message),
         None => format!("{to}: {}", reply.message),
@@ -52,8 +52,9 @@ fn advice(message: &str) -> Option<&'static str> {
 }
 
 /// Advice for a TLS error that a retry would not change: certificates and names that one side rejects, and a server
-/// without TLS. A client certificate may be rejected only after the handshake.
-pub(super) fn tls_advice(e: &io::Error) -> Option<&'static str> {
+/// without TLS. A client certificate may be rejected only after the handshake. `may_be_mapped`: whether it is mapped, or
+/// announced by a server, so that another name cannot just be configured.
+pub(super) fn tls_advice(e: &io::Error, may_be_mapped: bool) -> Option<&'static str> {
     use rustls::Error::*;
     Some(match e.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>())? {
         InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
@@ -61,7 +62,13 @@ pub(super) fn tls_advice(e: &io::Error) -> Option<&'static str> {
         }
         InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        ) => "the server's certificate is for another name: use a name that it lists",
+        ) => match may_be_mapped {
+            true => {
+                "the server's certificate is for another name: map the address with nat to a name that it lists, as \
+                 HOST:PORT or HOST:PORT/NAME"
+            }
+            false => "the server's certificate is for another name: use a name that it lists",
+        },
         InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
             "the server's certificate has expired: renew it"
         }
@@ -86,6 +93,16 @@ pub(super) fn timeout_advice(in_tls: bool) -> &'static str {
             ": it accepts connections, but does not answer in TLS; if it does not speak TLS, use redis://"
         }
         false => "",
+    }
+}
+
+/// Advice for a server that cannot be reached at the address that servers announce.
+pub(super) fn mapping_advice(is_set: bool) -> &'static str {
+    match is_set {
+        true => "the servers announce this address, and nat has no entry for it",
+        false => {
+            "the servers announce this address: if it is reached at another one from here, map it with nat"
+        }
     }
 }
 

@@ -351,16 +351,16 @@ impl Transport {
                 }
                 ErrorClass::Ask(_) if !request.follows_ask => {
                     return Err(Failure::not_executed(format!(
-                        "{node}: {}: the slot is migrating",
-                        reply.message
+                        "{}: {}: the slot is migrating",
+                        connection.place, reply.message
                     )));
                 }
                 ErrorClass::Ask(to) if redirects <= MAX_REDIRECTS => redirect = Some((to, true)),
                 ErrorClass::Moved(..) | ErrorClass::Ask(_) => {
                     self.discovery.invalidate(&node);
                     return Err(Failure::not_executed(format!(
-                        "{node}: {}: redirected too often",
-                        reply.message
+                        "{}: {}: redirected too often",
+                        connection.place, reply.message
                     )));
                 }
                 _ => return Err(self.call_failure(reply, &connection)),

@@ -142,6 +142,16 @@ impl Cluster {
         self.slot_map().masters.clone()
     }
 
+    /// The replicas as they are now, each once.
+    pub(crate) async fn replicas(&self, transport: &Arc<Transport>) -> Vec<Address> {
+        // If nobody answers, the last known ones.
+        let _ = self.refreshing.run(transport, refresh(Arc::downgrade(transport))).await;
+        let mut all = self.slot_map().others.clone();
+        all.sort();
+        all.dedup();
+        all
+    }
+
     pub(crate) fn owner(&self, slot: u16) -> Option<Address> {
         self.slot_map().owner(slot).cloned()
     }
@@ -282,7 +292,8 @@ async fn query_node(
     limit: Duration,
     latest: u64,
 ) -> Result<SlotMap, Failure> {
-    let failed = |why: Reason| Failure::NotExecuted(why.at(&at));
+    let place = transport.connector.place(&at);
+    let failed = |why: Reason| Failure::NotExecuted(why.at(&place));
     let mut out = Vec::new();
     write_command(&mut out, &[b"CLUSTER", b"INFO"]);
     write_command(&mut out, &[b"CLUSTER", b"SLOTS"]);
@@ -298,7 +309,7 @@ async fn query_node(
     if let Value::Error(reply) = &slots {
         return Err(match classify(reply, &at) {
             ErrorClass::NotExecuted(_) => failed(reply.message.as_str().into()),
-            _ => refused(&at, reply),
+            _ => refused(&place, reply),
         });
     }
     let slot_map = SlotMap::read(&slots, &at).ok_or_else(|| failed("the node reports no slots".into()))?;

@@ -1,5 +1,5 @@
-//! Opens connections: resolves the name each time, sets up TLS, logs in, selects the database, and identifies the
-//! server.
+//! Opens connections: maps the address, resolves the name each time, sets up TLS, logs in, selects the database, and
+//! identifies the server.
 //!
 //! A name may resolve to several servers, of which one may be down or hang: it accepts connections and never answers.
 //! So each address is tried up to the handshake, and the next one is started while it is pending.
@@ -20,11 +20,12 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
-use super::advice::{MAYBE_TLS, refused, timeout_advice, tls_advice};
+use super::advice::{MAYBE_TLS, mapping_advice, refused, timeout_advice, tls_advice};
 use super::failure::{ErrorClass, ErrorReply, Failure, classify};
 use super::wire::{Framed, Stream, Value, write_command};
 use crate::credentials::{LoginError, Logins};
-use crate::{Address, Options, Sentinels, Tls, Topology};
+use crate::nat::Place;
+use crate::{Address, Nat, Options, Route, Sentinels, Tls, Topology};
 
 /// How long an address is tried before the next one is started as well.
 const HEAD_START: Duration = Duration::from_millis(250);
@@ -41,12 +42,17 @@ pub(crate) struct Connector {
     tls: Option<TlsConnector>,
     logins: Logins,
     resolver: Resolver,
+    nat: Nat,
+    /// The addresses that are configured; servers announce all others.
+    configured: Arc<[Address]>,
     db: u32,
     name: String,
     /// Whether to ask the server for its role.
     asks_role: bool,
     /// Whether any connect has succeeded.
     worked: Arc<AtomicBool>,
+    /// Whether any connect to an address that a server announces, and that is not mapped, has succeeded.
+    reached_announced: Arc<AtomicBool>,
     /// Whether the last one that was started is in its TLS handshake.
     in_tls: Arc<AtomicBool>,
 }
@@ -54,6 +60,25 @@ pub(crate) struct Connector {
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connector").field("logins", &self.logins).field("tls", &self.tls.is_some()).finish()
+    }
+}
+
+/// A server to connect to.
+struct Target<'a> {
+    known_as: &'a Address,
+    /// How it is reached, if it is mapped.
+    route: Option<Route>,
+    place: Place,
+}
+
+impl Target<'_> {
+    fn address(&self) -> &Address {
+        self.route.as_ref().map_or(self.known_as, |route| &route.address)
+    }
+
+    /// The name that the certificate of the server at `host` must have.
+    fn tls_name<'a>(&'a self, host: &'a str) -> &'a str {
+        self.route.as_ref().and_then(|route| route.tls_name.as_deref()).unwrap_or(host)
     }
 }
 
@@ -76,10 +101,13 @@ impl Connector {
             tls: options.tls.as_ref().map(tls).transpose()?,
             logins: options.logins(),
             resolver: options.resolver.clone(),
+            nat: options.nat.clone(),
+            configured: options.topology.addresses().into(),
             db: options.db,
             name: options.client_name.clone(),
             asks_role: matches!(options.topology, Topology::Sentinel(_)),
             worked: Arc::default(),
+            reached_announced: Arc::default(),
             in_tls: Arc::default(),
         })
     }
@@ -98,19 +126,37 @@ impl Connector {
         Self { logins: Logins::None, db: 0, worked: Arc::default(), ..self.clone() }
     }
 
+    fn target<'a>(&self, to: &'a Address) -> Target<'a> {
+        let route = self.nat.route(to);
+        Target { known_as: to, place: Place::new(to, route.as_ref()), route }
+    }
+
+    /// This server as errors and findings show it.
+    pub(crate) fn place(&self, of: &Address) -> Place {
+        self.target(of).place
+    }
+
+    fn is_announced(&self, address: &Address) -> bool {
+        !self.configured.contains(address)
+    }
+
     /// Connects and logs in. If this fails, nothing was executed.
     pub(crate) async fn connect(
         &self,
         to: &Address,
         limit: Duration,
     ) -> Result<(Framed, ServerInfo), Failure> {
-        let connected = match tokio::time::timeout(limit, self.try_all(to, limit)).await {
+        let target = self.target(to);
+        let connected = match tokio::time::timeout(limit, self.try_all(&target, limit)).await {
             Ok(connected) => connected,
-            Err(_) => Err(self.timed_out(to)),
+            Err(_) => Err(self.late(&target)),
         };
         match connected {
             Ok(connected) => {
                 self.worked.store(true, Relaxed);
+                if target.route.is_none() && self.is_announced(to) {
+                    self.reached_announced.store(true, Relaxed);
+                }
                 Ok(connected)
             }
             // The login worked before, so it is probably being changed, on the server or here: not a permanent error.
@@ -123,45 +169,64 @@ impl Connector {
 
     /// The failure of a connect that takes too long.
     pub(crate) fn timed_out(&self, to: &Address) -> Failure {
+        self.late(&self.target(to))
+    }
+
+    fn late(&self, to: &Target<'_>) -> Failure {
         let advice = timeout_advice(self.in_tls.load(Relaxed));
-        Failure::NotExecuted(Reason::timed_out(format!("no connection in time{advice}")).at(to))
+        let why = Reason::timed_out(format!("no connection in time{advice}")).at(&to.place);
+        self.unreachable(to, why)
+    }
+
+    /// The failure to reach a server. Says so if it is one that may have to be mapped.
+    fn unreachable(&self, to: &Target<'_>, why: Reason) -> Failure {
+        let may_be_missing = self.nat.is_set() || !self.reached_announced.load(Relaxed);
+        if to.route.is_some() || !may_be_missing || !self.is_announced(to.known_as) {
+            return Failure::NotExecuted(why);
+        }
+        let advice = mapping_advice(self.nat.is_set());
+        Failure::NotExecuted(Reason { text: format!("{}; {advice}", why.text), ..why })
     }
 
     /// The first to answer of all addresses that the name resolves to.
-    async fn try_all(&self, to: &Address, limit: Duration) -> Result<(Framed, ServerInfo), Failure> {
+    async fn try_all(&self, to: &Target<'_>, limit: Duration) -> Result<(Framed, ServerInfo), Failure> {
+        let place = &to.place;
         let login = self.logins.current().await.map_err(|error| match error {
             LoginError::Permanent(why) => {
-                Failure::Refused(ErrorReply { code: "LOGIN".to_owned(), message: format!("{to}: {why}") })
+                Failure::Refused(ErrorReply { code: "LOGIN".to_owned(), message: format!("{place}: {why}") })
             }
-            LoginError::Temporary(why) => Failure::not_executed(format!("{to}: no login: {why}")),
+            LoginError::Temporary(why) => Failure::not_executed(format!("{place}: no login: {why}")),
         })?;
-        let (host, port) = match to {
+        let failed = |e: io::Error| self.unreachable(to, Reason::from(e).at(place));
+        let (host, port) = match to.address() {
             #[cfg(unix)]
             Address::Unix(path) => {
-                let stream =
-                    tokio::net::UnixStream::connect(path).await.map_err(|e| self.io_failure(to, e))?;
+                let stream = tokio::net::UnixStream::connect(path).await.map_err(failed)?;
                 return self.handshake(Stream::Unix(stream), to, &login).await;
             }
             #[cfg(not(unix))]
-            Address::Unix(_) => return Err(self.io_failure(to, io::ErrorKind::Unsupported.into())),
+            Address::Unix(_) => return Err(failed(io::ErrorKind::Unsupported.into())),
             Address::Tcp { host, port } => (host, *port),
         };
-        let all = self.resolver.addresses(host, port).await.map_err(|e| self.io_failure(to, e))?;
+        let all = self.resolver.addresses(host, port).await.map_err(failed)?;
         let several = all.len() > 1;
         let head_start = HEAD_START.min(limit / (all.len() as u32 + 1));
         let login = &login;
         let tries = all.into_iter().map(|at| async move {
-            let tried = async { self.handshake(self.open(to, host, at).await?, to, login).await };
+            let tried = async {
+                let stream = open_tcp(at).await.map_err(failed)?;
+                self.handshake(self.encrypt(stream, to, host).await?, to, login).await
+            };
             tried.await.map_err(|failure| (several.then_some(at), failure))
         });
         staggered(tries.collect(), head_start).await.map_err(all_failed)
     }
 
-    async fn open(&self, to: &Address, host: &str, at: SocketAddr) -> Result<Stream, Failure> {
-        let stream = open_tcp(at).await.map_err(|e| self.io_failure(to, e))?;
+    /// Adds TLS, if it is set.
+    async fn encrypt(&self, stream: TcpStream, to: &Target<'_>, host: &str) -> Result<Stream, Failure> {
         let Some(tls) = &self.tls else { return Ok(Stream::Tcp(stream)) };
-        let name = ServerName::try_from(host.to_owned()).map_err(|e| {
-            Failure::Refused(ErrorReply { code: TLS.to_owned(), message: format!("{to}: {e}") })
+        let name = ServerName::try_from(to.tls_name(host).to_owned()).map_err(|e| {
+            Failure::Refused(ErrorReply { code: TLS.to_owned(), message: format!("{}: {e}", to.place) })
         })?;
         self.in_tls.store(true, Relaxed);
         let encrypted = tls.connect(name, stream).await;
@@ -173,10 +238,10 @@ impl Connector {
     async fn handshake(
         &self,
         stream: Stream,
-        to: &Address,
+        to: &Target<'_>,
         login: &Login,
     ) -> Result<(Framed, ServerInfo), Failure> {
-        let is_plain = matches!(stream, Stream::Tcp(_));
+        let (is_plain, place) = (matches!(stream, Stream::Tcp(_)), &to.place);
         let mut framed = Framed::new(stream);
         let mut out = Vec::new();
         let mut asked: Vec<&str> = Vec::new();
@@ -202,23 +267,23 @@ impl Connector {
         framed.write(&out).await.map_err(|e| self.io_failure(to, e))?;
         for (n, what) in asked.into_iter().enumerate() {
             let reply = framed.read().await.map_err(|e| match is_plain && n == 0 {
-                true => Failure::not_executed(Reason {
-                    text: format!("{to}: {e} {MAYBE_TLS}"),
-                    cause: Some(e.into()),
-                }),
+                true => {
+                    let text = format!("{place}: {e} {MAYBE_TLS}");
+                    self.unreachable(to, Reason { text, cause: Some(e.into()) })
+                }
                 false => self.io_failure(to, e),
             })?;
             match (what, &reply) {
                 (_, Value::Error(reply)) => {
-                    let class = classify(reply, to);
+                    let class = classify(reply, to.known_as);
                     if matches!(class, ErrorClass::NotExecuted(_)) {
-                        return Err(Failure::not_executed(format!("{to}: {}", reply.message)));
+                        return Err(Failure::not_executed(format!("{place}: {}", reply.message)));
                     }
                     // A user may lack the permission to name the connection or to run `INFO`.
                     if matches!(what, "auth" | "select" | "role")
                         || matches!(reply.code.as_str(), "NOAUTH" | "DENIED")
                     {
-                        return Err(refused(to, reply));
+                        return Err(refused(place, reply));
                     }
                 }
                 ("role", value) => {
@@ -244,9 +309,13 @@ impl Connector {
 
     /// Maps an I/O error. Some TLS errors are permanent, unless TLS worked before. Anything else may be a server that is
     /// starting or stopping.
-    fn io_failure(&self, to: &Address, e: io::Error) -> Failure {
-        let Some(advice) = tls_advice(&e) else { return Failure::NotExecuted(Reason::from(e).at(to)) };
-        let message = format!("{to}: {advice} ({e})");
+    fn io_failure(&self, to: &Target<'_>, e: io::Error) -> Failure {
+        let place = &to.place;
+        let may_be_mapped = to.route.is_some() || self.is_announced(to.known_as);
+        let Some(advice) = tls_advice(&e, may_be_mapped) else {
+            return Failure::NotExecuted(Reason::from(e).at(place));
+        };
+        let message = format!("{place}: {advice} ({e})");
         if self.worked.load(Relaxed) {
             return Failure::NotExecuted(Reason { text: message, cause: Some(e.into()) });
         }

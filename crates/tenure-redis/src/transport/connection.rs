@@ -19,12 +19,15 @@ use super::attempts::Attempts;
 use super::failure::Failure;
 use super::wire::{Framed, ReplyBuffer, Stream, Value, closed_by_server};
 use crate::Address;
+use crate::nat::Place;
 
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) to: Address,
+    /// The server in errors.
+    pub(crate) place: Place,
     /// The server's uptime, and when it was reported.
     pub(crate) uptime: Option<(Duration, Instant)>,
     attempts: Arc<Attempts>,
@@ -146,6 +149,7 @@ impl SendOptions {
 impl Connection {
     pub(crate) fn new(
         to: Address,
+        place: Place,
         framed: Framed,
         uptime: Option<(Duration, Instant)>,
         attempts: Arc<Attempts>,
@@ -168,7 +172,7 @@ impl Connection {
             retired: None,
             close_reason: None,
         };
-        Arc::new(Self { to, uptime, attempts, dead: AtomicBool::new(false), state: Mutex::new(state) })
+        Arc::new(Self { to, place, uptime, attempts, dead: AtomicBool::new(false), state: Mutex::new(state) })
     }
 
     pub(crate) fn is_dead(&self) -> bool {
@@ -264,7 +268,7 @@ impl Connection {
             return;
         }
         self.dead.store(true, Release);
-        let why = why.into().at(&self.to);
+        let why = why.into().at(&self.place);
         state.close_reason = Some(why.clone());
         let written = state.written_before + state.written as u64;
         for call in state.in_flight.drain(..) {

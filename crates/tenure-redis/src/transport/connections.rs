@@ -373,7 +373,8 @@ impl ConnectionManager {
             transport.on_connect(&self.to, &mut info).map(|()| (framed, info.uptime))
         });
         let (framed, uptime) = accepted.inspect_err(|_| transport.discovery.invalidate(&self.to))?;
-        let connection = Connection::new(self.to.clone(), framed, uptime, transport.attempts.clone());
+        let (to, place) = (self.to.clone(), transport.connector.place(&self.to));
+        let connection = Connection::new(to, place, framed, uptime, transport.attempts.clone());
         let (driving, driven, manager) =
             (drive(connection.clone(), limit), connection.clone(), Arc::downgrade(self));
         tokio::spawn(async move {

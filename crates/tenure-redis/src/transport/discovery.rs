@@ -223,17 +223,13 @@ pub enum Deployment {
 /// `Config` when the server rejects the password, or this user may not ask; `Unavailable` when no server answers within
 /// the timeout.
 pub async fn deployment(options: &Options) -> Result<(Address, Deployment)> {
-    let addresses = match &options.topology {
-        Topology::Standalone(address) => std::slice::from_ref(address),
-        Topology::Sentinel(sentinels) => &sentinels.addresses,
-        Topology::Cluster(addresses) => addresses,
-    };
     let connector = &Connector::new(options)?;
     let limit = bounded(options.timeout);
-    let asked = addresses.iter().map(|at| async move {
+    let asked = options.topology.addresses().iter().map(|at| async move {
         let answer = tokio::time::timeout(limit, ask(connector, at, limit)).await;
         answer.unwrap_or_else(|_| {
-            Err(Failure::NotExecuted(Reason::timed_out(format!("no answer within {limit:?}")).at(at)))
+            let why = Reason::timed_out(format!("no answer within {limit:?}"));
+            Err(Failure::NotExecuted(why.at(connector.place(at))))
         })
     });
     match first_in_order(asked.collect()).await {
@@ -263,8 +259,8 @@ async fn ask<'a>(by: &Connector, at: &'a Address, limit: Duration) -> Result<Dep
     // This user may not run `INFO`. Every cluster client needs `CLUSTER SLOTS`, so that may be allowed.
     let mut out = Vec::new();
     write_command(&mut out, &[b"CLUSTER", b"SLOTS"]);
-    let replies =
-        framed.round_trip(&out, 1).await.map_err(|e| Failure::NotExecuted(Reason::from(e).at(at)))?;
+    let replies = framed.round_trip(&out, 1).await;
+    let replies = replies.map_err(|e| Failure::NotExecuted(Reason::from(e).at(by.place(at))))?;
     let answer = match replies[..] {
         [Value::Array(_)] => Ok(Deployment::Cluster),
         _ => Err(ErrorReply::new(&format!(

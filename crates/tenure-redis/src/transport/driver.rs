@@ -133,7 +133,7 @@ impl Timer {
         // Others were answered meanwhile: only this call timed out, and its reply is discarded on arrival.
         for call in state.in_flight.iter_mut().filter(|s| now >= s.deadline) {
             if let Some(completion) = call.completion.take() {
-                let failure = Some(Failure::Unknown(why().at(&connection.to)));
+                let failure = Some(Failure::Unknown(why().at(&connection.place)));
                 completion.complete(Replies { values: Vec::new(), failure }, wake);
             }
         }

@@ -46,6 +46,7 @@ use connections::Runtimes;
 use discovery::Discovery;
 use failure::{Cause, ErrorClass, classify};
 
+use crate::nat::Place;
 use crate::{Address, Options, Siblings};
 
 /// The backend name in errors.
@@ -177,6 +178,23 @@ impl Transport {
         self.discovery.masters()
     }
 
+    /// This server as errors and findings show it.
+    pub(crate) fn place(&self, node: &Address) -> Place {
+        self.connector.place(node)
+    }
+
+    /// Tries to connect to each of the servers that may take over.
+    pub(crate) async fn reach_replicas(self: &Arc<Self>) -> Result<Vec<Result<(), Failure>>, Failure> {
+        let replicas = match &self.discovery {
+            Discovery::Fixed(_) => Vec::new(),
+            Discovery::Sentinel(sentinel) => sentinel.replicas().await?,
+            Discovery::Cluster(cluster) => cluster.replicas(self).await,
+        };
+        let tries =
+            replicas.iter().map(|at| async move { self.connector.connect(at, self.timeout).await.map(drop) });
+        Ok(join_all(tries.collect()).await)
+    }
+
     /// The command by which scripts must publish for our subscribers.
     pub(crate) fn publish_command(&self) -> &'static str {
         if self.discovery.sharded() { "SPUBLISH" } else { "PUBLISH" }
@@ -211,7 +229,7 @@ impl Transport {
     fn on_connect(&self, node: &Address, info: &mut ServerInfo) -> Result<(), Failure> {
         let by_sentinel = matches!(self.discovery, Discovery::Sentinel(_));
         if by_sentinel && info.role.as_deref() != Some("master") {
-            return Err(Failure::not_executed(format!("{node} is not a master")));
+            return Err(Failure::not_executed(format!("{} is not a master", self.connector.place(node))));
         }
         let Some(run_id) = &info.run_id else { return Ok(()) };
         if let Some(other) = self.siblings.as_ref().and_then(|s| s.record_run_id(node, run_id)) {
@@ -284,7 +302,7 @@ impl Transport {
             // The connection was logged in when it was opened: it is replaced.
             ErrorClass::LoggedOut => {
                 connection.retire(&reply.message);
-                return Failure::not_executed(format!("{}: {}", connection.to, reply.message));
+                return Failure::not_executed(format!("{}: {}", connection.place, reply.message));
             }
             _ => false,
         };
@@ -302,7 +320,7 @@ impl Transport {
                 if cause != Cause::Temporary {
                     self.discovery.invalidate(from);
                 }
-                Failure::not_executed(format!("{from}: {}", reply.message))
+                Failure::not_executed(format!("{}: {}", self.connector.place(from), reply.message))
             }
             _ => Failure::Refused(reply.clone()),
         }

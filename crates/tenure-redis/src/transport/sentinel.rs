@@ -19,6 +19,7 @@ use super::subscriber::Subscriber;
 use super::subscription::Event;
 use super::wire::{Value, write_command};
 use super::{NOT_MASTER, Transport, bounded, reconnect_backoff};
+use crate::nat::Place;
 use crate::{Address, Options, Sentinels};
 
 /// At this interval all sentinels are asked for the master: the one we are subscribed to may be partitioned together with
@@ -131,6 +132,22 @@ impl Sentinel {
         Err(Failure::NotExecuted(why.at(format_args!("no {needed} of {all} sentinels agree on {name:?}"))))
     }
 
+    /// The replicas, as the first sentinel that answers knows them.
+    pub(crate) async fn replicas(&self) -> Result<Vec<Address>, Failure> {
+        let mut last = Failure::not_executed("no sentinel is known");
+        for at in &self.known.addresses {
+            let words: [&[u8]; 3] = [b"SENTINEL", b"REPLICAS", self.known.master.as_bytes()];
+            match ask(&self.connector, at, &words, self.limit).await {
+                Ok(reply) => {
+                    let replicas = reply.array().unwrap_or_default().iter();
+                    return Ok(replicas.filter_map(|replica| read_replica(replica, at)).collect());
+                }
+                Err(failure) => last = failure,
+            }
+        }
+        Err(last)
+    }
+
     /// Stores the master's address, and closes the connections to the previous one.
     pub(crate) fn set_master(&self, transport: &Transport, address: Address) {
         let mut master = self.lock();
@@ -174,28 +191,44 @@ async fn discover(transport: Weak<Transport>) -> Result<(), Failure> {
 }
 
 async fn query_one(by: Connector, at: Address, name: String, limit: Duration) -> Result<Address, Failure> {
-    let failed = |why: Reason| Failure::NotExecuted(why.at(format_args!("sentinel {at}")));
-    let mut out = Vec::new();
-    write_command(&mut out, &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name.as_bytes()]);
-    let limit = limit / 2;
-    let asked = async {
-        let (mut framed, _) = by.connect(&at, limit).await?;
-        framed.round_trip(&out, 1).await.map_err(|e| failed(e.into()))
-    };
-    let reply = match tokio::time::timeout(limit, asked).await {
-        Ok(replies) => replies?.remove(0),
-        Err(_) => return Err(failed(Reason::timed_out("no answer in time"))),
-    };
-    if let Value::Error(reply) = reply {
-        return Err(refused(&at, &reply));
-    }
+    let reply = ask(&by, &at, &[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name.as_bytes()], limit).await?;
     let words = reply.array().unwrap_or_default();
     let host = words.first().and_then(Value::text);
     let port = words.get(1).and_then(Value::text).and_then(|p| p.parse().ok());
     match (host, port) {
         (Some(host), Some(port)) => Ok(announced_address(host, port, &at)),
-        _ => Err(failed(format!("does not know {name:?}").into())),
+        _ => Err(failure_at(&by.place(&at), format!("does not know {name:?}").into())),
     }
+}
+
+/// Sends a command to a sentinel.
+async fn ask(by: &Connector, at: &Address, words: &[&[u8]], limit: Duration) -> Result<Value, Failure> {
+    let place = by.place(at);
+    let mut out = Vec::new();
+    write_command(&mut out, words);
+    let limit = limit / 2;
+    let asked = async {
+        let (mut framed, _) = by.connect(at, limit).await?;
+        framed.round_trip(&out, 1).await.map_err(|e| failure_at(&place, e.into()))
+    };
+    match tokio::time::timeout(limit, asked).await {
+        Ok(replies) => match replies?.remove(0) {
+            Value::Error(reply) => Err(refused(&place, &reply)),
+            reply => Ok(reply),
+        },
+        Err(_) => Err(failure_at(&place, Reason::timed_out("no answer in time"))),
+    }
+}
+
+fn failure_at(place: &Place, why: Reason) -> Failure {
+    Failure::NotExecuted(why.at(format_args!("sentinel {place}")))
+}
+
+/// Reads the address of a replica from a list of names and values.
+fn read_replica(replica: &Value, from: &Address) -> Option<Address> {
+    let words: Vec<&str> = replica.array()?.iter().filter_map(Value::text).collect();
+    let of = |name: &str| words.chunks(2).find(|pair| pair[0] == name).and_then(|pair| pair.get(1).copied());
+    Some(announced_address(of("ip")?, of("port")?.parse().ok()?, from))
 }
 
 /// Subscribes to one sentinel after another.

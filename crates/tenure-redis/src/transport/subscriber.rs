@@ -19,6 +19,7 @@ use super::subscription::Mailbox;
 use super::wire::{Framed, Value, write_command};
 use super::{Timing, Transport, reconnect_backoff};
 use crate::Address;
+use crate::nat::Place;
 
 type ConfirmationSender = oneshot::Sender<Result<(), Failure>>;
 pub(super) type Confirmation = oneshot::Receiver<Result<(), Failure>>;
@@ -27,6 +28,8 @@ type ByNode = HashMap<Address, (Arc<Subscriber>, Arc<Mutex<Backoff>>)>;
 #[derive(Debug)]
 pub(crate) struct Subscriber {
     pub(crate) to: Address,
+    /// The server in errors.
+    place: Place,
     /// How to connect to a sentinel; `None` for a Redis server.
     sentinel: Option<Connector>,
     table: Mutex<Table>,
@@ -113,7 +116,9 @@ impl Subscriber {
         backoff: Arc<Mutex<Backoff>>,
     ) -> Arc<Self> {
         let (commands, receiver) = mpsc::unbounded_channel();
-        let subscriber = Arc::new(Self { to: to.clone(), sentinel, table: Mutex::default(), commands });
+        let place = sentinel.as_ref().unwrap_or(&transport.connector).place(to);
+        let subscriber =
+            Arc::new(Self { to: to.clone(), place, sentinel, table: Mutex::default(), commands });
         runtime.spawn(run(Arc::downgrade(transport), subscriber.clone(), receiver, backoff));
         subscriber
     }
@@ -228,7 +233,10 @@ impl Subscribers {
         match connections.until(deadline, confirmation).await {
             Some(Ok(confirmed)) => confirmed.map(|()| registration),
             Some(Err(_)) => Err(Failure::not_executed(format!("{node}: the connection has ended"))),
-            None => Err(Failure::NotExecuted(Reason::timed_out("no subscription in time").at(node))),
+            None => {
+                let why = Reason::timed_out("no subscription in time");
+                Err(Failure::NotExecuted(why.at(transport.place(node))))
+            }
         }
     }
 
@@ -299,7 +307,7 @@ async fn run_connection(
                 transport: &transport,
             };
             let Err(why) = task.run(commands).await else { return };
-            (Failure::NotExecuted(why.at(&subscriber.to)), task.confirmed_any)
+            (Failure::NotExecuted(why.at(&subscriber.place)), task.confirmed_any)
         }
     };
     // Before anybody can reconnect. Backs off if the server accepts connections but confirms no subscription.

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tenure_core::backend::{Backoff, Released};
-use tenure_core::{Error, HoldId, Kind};
+use tenure_core::{HoldId, Kind};
 
-use crate::error::{RequestError, RequestResult, SCHEME};
+use crate::error::{RequestError, RequestResult};
 use crate::recipe::Store;
 use crate::recipe::claim_record::{ClaimRecord, node_folders};
 use crate::recipe::node;
@@ -134,9 +134,7 @@ impl Store {
                 Err(error) if error.is_no_node() => {}
                 Err(RequestError::SessionEnded(_)) => {}
                 Err(RequestError::Refused(ErrorCode::NO_AUTH)) => {
-                    failed = Some(RequestError::Config(Error::Config(format!(
-                        "{SCHEME}: not the owner of {path}: this login has no right to delete it"
-                    ))));
+                    failed = Some(RequestError::NotOwner(path));
                 }
                 Err(error) => {
                     self.delete_in_background(session, path);
@@ -211,6 +209,6 @@ fn should_retry_delete(error: &RequestError) -> bool {
     match error {
         RequestError::Unknown(_) | RequestError::NotSent(_) => true,
         RequestError::Refused(code) => !matches!(*code, ErrorCode::NO_NODE | ErrorCode::NO_AUTH),
-        RequestError::SessionEnded(_) | RequestError::Config(_) => false,
+        RequestError::SessionEnded(_) | RequestError::NotOwner(_) | RequestError::Config(_) => false,
     }
 }

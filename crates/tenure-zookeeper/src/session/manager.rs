@@ -6,6 +6,7 @@ use tenure_core::{Clock, Drift, Suspicion};
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
+use crate::credentials::Credentials;
 use crate::error::{RequestError, RequestResult};
 use crate::options::Options;
 use crate::session::{Session, wait_until_closed};
@@ -15,6 +16,7 @@ use crate::wire::{Client, Phase};
 #[derive(Debug)]
 pub(crate) struct SessionManager {
     options: Options,
+    credentials: Arc<Credentials>,
     clock: Clock,
     drift: Drift,
     /// Raised when holds must be checked again.
@@ -42,6 +44,7 @@ impl SessionManager {
         subscribers: Arc<Subscribers>,
     ) -> Self {
         Self {
+            credentials: Arc::new(Credentials::new(&options)),
             options,
             clock,
             drift,
@@ -95,8 +98,27 @@ impl SessionManager {
     }
 
     async fn connect(&self) -> RequestResult<Session> {
-        let client = Client::connect(&self.options, &self.clock).await?;
+        let client = Client::connect(&self.options, &self.credentials, &self.clock).await?;
         Ok(Session::new(client, &self.options, &self.clock, self.drift))
+    }
+
+    /// Looks into a refusal for lack of rights, where the login may be changing: another one is used from now on, and one
+    /// that has lost the rights that it had may get them back. Returns the error for the caller.
+    pub(crate) async fn explain_refusal(&self, error: RequestError) -> RequestError {
+        if !error.is_no_right() || !self.credentials.may_change() {
+            return error;
+        }
+        let Some(session) = self.current().await else { return error };
+        match session.client.refresh_login().await {
+            Ok(true) => RequestError::not_sent("the login has changed, and is used from now on"),
+            Ok(false) if self.credentials.is_proven() && has_lost_chroot(&session).await => {
+                RequestError::not_sent(
+                    "the login that worked has no right any more: is its password being changed? It is asked for again \
+                     at the next try",
+                )
+            }
+            Ok(false) | Err(_) => error,
+        }
     }
 
     /// Makes all holds and waiters check again, because what was seen so far may be outdated.
@@ -126,6 +148,11 @@ impl SessionManager {
         self.current.lock().await.closed = true;
         self.end_session(|| false).await;
     }
+}
+
+/// Whether the login may not even read the chroot.
+async fn has_lost_chroot(session: &Session) -> bool {
+    session.client.read("/").await.is_err_and(|error| error.is_no_right())
 }
 
 /// Confirms periodically that the session lives.

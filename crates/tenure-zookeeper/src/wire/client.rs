@@ -15,6 +15,7 @@ use super::requests::Acl;
 use super::servers::Servers;
 use super::tls;
 use super::watch_registry::{WatchRegistry, WatchTarget, Watcher};
+use crate::credentials::{Credentials, SessionLogins};
 use crate::error::{RequestError, RequestResult, SCHEME};
 use crate::options::{Access, Options};
 
@@ -27,6 +28,7 @@ pub(crate) struct Shared {
     /// Without a trailing slash.
     chroot: String,
     pub(super) acl: Acl,
+    pub(super) logins: SessionLogins,
     pub(crate) id: i64,
     pub(crate) requests: RequestQueue,
     pub(crate) watches: Arc<WatchRegistry>,
@@ -54,8 +56,8 @@ pub(crate) enum Phase {
 
 impl Shared {
     /// The state of a session that has just begun.
-    pub(super) fn new(connection: &Connection, options: &Options) -> Self {
-        let open = options.access == Access::Open || options.login.is_none();
+    pub(super) fn new(connection: &Connection, options: &Options, logins: SessionLogins) -> Self {
+        let open = options.access == Access::Open || !logins.is_set();
         let state = ConnectionState {
             number: 1,
             timeout: connection.credentials.timeout,
@@ -65,6 +67,7 @@ impl Shared {
         Self {
             chroot: options.chroot.as_deref().unwrap_or("").trim_end_matches('/').to_owned(),
             acl: if open { Acl::Anyone } else { Acl::Creator },
+            logins,
             id: connection.credentials.id,
             requests: RequestQueue::new(options.timeout),
             watches: Arc::default(),
@@ -75,21 +78,28 @@ impl Shared {
 
 impl Client {
     /// Begins a session with the first server that answers.
-    pub(crate) async fn connect(options: &Options, clock: &Clock) -> RequestResult<Self> {
+    pub(crate) async fn connect(
+        options: &Options,
+        credentials: &Arc<Credentials>,
+        clock: &Clock,
+    ) -> RequestResult<Self> {
         let tls = options.tls.as_ref().map(tls::connector).transpose().map_err(RequestError::Config)?;
-        Self::connect_to(Servers::new(options, tls, clock.clone()), options).await
+        let logins = SessionLogins::ask(credentials).await?;
+        Self::connect_to(Servers::new(options, tls, clock.clone()), options, logins).await
     }
 
-    pub(super) async fn connect_to(mut servers: Servers, options: &Options) -> RequestResult<Self> {
+    pub(super) async fn connect_to(
+        mut servers: Servers,
+        options: &Options,
+        logins: SessionLogins,
+    ) -> RequestResult<Self> {
         let (credentials, mut reasons) = (SessionCredentials::new(options.session), Vec::new());
         servers.begin_round();
         while let Some(connection) = servers.connect_next(&credentials).await {
             match connection {
                 Ok(connection) => {
-                    let shared = Arc::new(Shared::new(&connection, options));
-                    tokio::spawn(
-                        Driver::new(shared.clone(), servers, options.login.as_ref()).drive(connection),
-                    );
+                    let shared = Arc::new(Shared::new(&connection, options, logins));
+                    tokio::spawn(Driver::new(shared.clone(), servers).drive(connection));
                     return Ok(Self(shared));
                 }
                 Err(ConnectError::Permanent(error)) => return Err(RequestError::Config(error)),
@@ -117,6 +127,15 @@ impl Client {
     /// Observes the connection.
     pub(crate) fn connection_states(&self) -> watch::Receiver<ConnectionState> {
         self.0.connection.subscribe()
+    }
+
+    /// Asks for the login again, and uses it on this connection, too, if it is a new one. Returns whether it is.
+    pub(crate) async fn refresh_login(&self) -> RequestResult<bool> {
+        let is_new = self.0.logins.refresh().await?;
+        if is_new {
+            self.0.requests.wake.notify_one();
+        }
+        Ok(is_new)
     }
 
     /// Ends the session after all pending requests have been sent.

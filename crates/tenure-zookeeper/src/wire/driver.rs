@@ -19,8 +19,8 @@ use super::error_code::ErrorCode;
 use super::jute::{Decoder, Encoder, protocol_error};
 use super::servers::Servers;
 use super::watch_registry::{Change, SetWatches, WatchTarget};
+use crate::credentials::Digest;
 use crate::error::{RequestError, RequestResult, SCHEME};
-use crate::options::Login;
 
 const REMOVE_WATCHES: i32 = 18;
 const PING: i32 = 11;
@@ -46,7 +46,9 @@ const STABLE_AFTER: Duration = Duration::from_secs(1);
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     servers: Servers,
-    login: Option<Vec<u8>>,
+    /// The login that was sent last over this connection, and how many are not answered.
+    sent_login: Option<Digest>,
+    unanswered_logins: u32,
     /// Requests in flight, answered in this order. Some have no caller.
     sent: VecDeque<(i32, Option<oneshot::Sender<RequestResult<BytesMut>>>)>,
     /// The number of the request that closes the session.
@@ -69,16 +71,13 @@ impl From<io::Error> for Interruption {
 }
 
 impl Driver {
-    pub(crate) fn new(shared: Arc<Shared>, servers: Servers, login: Option<&Login>) -> Self {
-        let login = login.map(|login| {
-            let word = format!("{}:{}", login.user, login.password);
-            Encoder::new().int(XID_AUTH).int(AUTH).int(0).bytes("digest").bytes(word).frame()
-        });
+    pub(crate) fn new(shared: Arc<Shared>, servers: Servers) -> Self {
         let last_received = servers.clock.now();
         Self {
             shared,
             servers,
-            login,
+            sent_login: None,
+            unanswered_logins: 0,
             sent: VecDeque::new(),
             close_xid: None,
             backoff: BACKOFF,
@@ -109,7 +108,14 @@ impl Driver {
                 Some(connection) => connection,
                 None => break RequestError::SessionEnded("the session has expired".into()),
             };
-            self.shared.requests.set_outage(None);
+            if let Err(why) = self.shared.logins.refresh().await {
+                let why = why.into_error("log in again", "");
+                tracing::warn!(session = self.shared.id, %why, "the session goes on with the logins that it has");
+            }
+            // A login that is refused is why nothing is sent.
+            if !self.shared.logins.is_set() {
+                self.shared.requests.set_outage(None);
+            }
             let Connection { requested_at, credentials: SessionCredentials { timeout, .. }, .. } = connection;
             self.shared.connection.send_modify(|state| {
                 *state = ConnectionState {
@@ -223,7 +229,9 @@ impl Driver {
     /// Frames that precede all requests: the login, and the watches to set again.
     fn write_preamble(&mut self, out: &mut BytesMut, last_zxid: i64) {
         self.close_xid = None;
-        out.extend(self.login.iter().flatten());
+        let logins = self.shared.logins.all();
+        (self.sent_login, self.unanswered_logins) = (None, 0);
+        logins.into_iter().for_each(|login| self.send_login(out, login));
         for SetWatches { data, absent, children, .. } in self.shared.watches.to_restore(MAX_SET_WATCHES_BYTES)
         {
             let set = Encoder::new().int(XID_SET_WATCHES).int(SET_WATCHES).long(last_zxid);
@@ -231,8 +239,22 @@ impl Driver {
         }
     }
 
-    /// Collects queued requests, as far as there is room.
+    fn send_login(&mut self, out: &mut BytesMut, login: Digest) {
+        let frame = Encoder::new().int(XID_AUTH).int(AUTH).int(0).bytes("digest").bytes(login.as_bytes());
+        out.extend(frame.frame());
+        self.sent_login = Some(login);
+        self.unanswered_logins += 1;
+    }
+
+    /// Collects queued requests, as far as there is room. None while a login is not answered: if it is refused, they were
+    /// certainly not executed.
     fn collect_requests(&mut self, out: &mut BytesMut) {
+        if let Some(login) = self.shared.logins.unsent(self.sent_login.as_ref()) {
+            self.send_login(out, login);
+        }
+        if self.unanswered_logins > 0 {
+            return;
+        }
         while out.len() < CHUNK
             && let Some(request) = self.shared.requests.pop()
         {
@@ -269,12 +291,13 @@ impl Driver {
                 return Ok(());
             }
             XID_PING => return Ok(()),
-            XID_AUTH if code == 0 => return Ok(()),
-            XID_AUTH => {
-                let refused =
-                    Error::Config(format!("{SCHEME}: the servers reject the login: check user and password"));
-                return Err(Interruption::SessionOver(RequestError::Config(refused)));
+            XID_AUTH if code == 0 => {
+                self.unanswered_logins = self.unanswered_logins.saturating_sub(1);
+                self.shared.logins.record_accepted();
+                self.shared.requests.set_outage(None);
+                return Ok(());
             }
+            XID_AUTH => return Err(self.on_refused_login()),
             XID_SET_WATCHES if code == 0 => return Ok(()),
             XID_SET_WATCHES => return Err(protocol_error("the watches could not be restored").into()),
             _ => {}
@@ -311,6 +334,19 @@ impl Driver {
         reply.map(|reply| reply.send(answer));
         over.map_or(Ok(()), |over| Err(Interruption::SessionOver(over)))
     }
+
+    /// One that worked before is probably being changed, on the servers or here, so another one is asked for. Meanwhile
+    /// the session may live.
+    fn on_refused_login(&self) -> Interruption {
+        let why = "the servers reject the login: check user and password";
+        match self.shared.logins.record_refused() {
+            true => io::Error::new(io::ErrorKind::PermissionDenied, why).into(),
+            false => {
+                let refused = Error::Config(format!("{SCHEME}: {why}"));
+                Interruption::SessionOver(RequestError::Config(refused))
+            }
+        }
+    }
 }
 
 /// Writes part of `out`, or flushes what TLS has buffered if it is empty.
@@ -327,6 +363,7 @@ mod tests {
     use tokio::io::{DuplexStream, duplex};
 
     use super::*;
+    use crate::credentials::{Credentials, SessionLogins};
     use crate::options::Options;
 
     const TIMEOUT: Duration = Duration::from_secs(12);
@@ -346,8 +383,9 @@ mod tests {
             credentials: credentials.clone(),
             requested_at,
         };
-        let shared = Arc::new(Shared::new(&connection, &options));
-        let mut driver = Driver::new(shared, Servers::new(&options, None, clock), None);
+        let logins = SessionLogins::ask(&Arc::new(Credentials::new(&options))).await.unwrap();
+        let shared = Arc::new(Shared::new(&connection, &options, logins));
+        let mut driver = Driver::new(shared, Servers::new(&options, None, clock));
         tokio::spawn(server(theirs));
         match driver.serve(connection, &mut credentials).await {
             Err(Interruption::ConnectionLost(why)) => (why.kind(), begun.elapsed()),

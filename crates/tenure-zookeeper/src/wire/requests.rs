@@ -83,6 +83,7 @@ impl Client {
             out.bytes(&*full).bytes(data).int(1).int(ALL).bytes(scheme).bytes(id).int(mode as i32)
         };
         let answer = self.0.requests.send(op, write).await?;
+        self.0.logins.record_created();
         read(&answer, |answer| {
             let full = answer.string()?;
             let path = self.strip_chroot(&full).ok_or_else(|| protocol_error("a path outside the chroot"))?;

@@ -129,6 +129,7 @@ mod tests {
     use testbed::{FAR, ZooKeeper, ZooKeeperOptions, until};
 
     use super::*;
+    use crate::credentials::{Credentials, SessionLogins};
     use crate::error::{RequestError, RequestResult};
     use crate::wire::Client;
 
@@ -159,7 +160,8 @@ mod tests {
         let connect = async || {
             let mut servers = named(vec![frozen, real]);
             servers.last_tried = Some(Address { name: NAME.to_owned(), at: real });
-            let client = Client::connect_to(servers, &options()).await?;
+            let logins = SessionLogins::ask(&Arc::new(Credentials::new(&options()))).await?;
+            let client = Client::connect_to(servers, &options(), logins).await?;
             client.stat("/").await?.ok_or_else(|| RequestError::not_sent("no root"))?;
             client.close();
             RequestResult::Ok(())

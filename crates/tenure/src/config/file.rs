@@ -1,5 +1,6 @@
 //! Configuration from a TOML file.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -64,6 +65,13 @@ pub(super) fn parse(text: &str, path: Option<&Path>) -> RawConfig {
             raw.keep_error(Err(origin.error(name, why)));
             continue;
         };
+        if key.value_type == ValueType::Pairs
+            && let Some(stray) = stray_key(value, text)
+        {
+            let why = format!("stands below [{name}]: move it above, or write it in quotes if it is a host");
+            raw.keep_unread(key, origin_at(stray.start).error(&text[stray], why));
+            continue;
+        }
         match value_text(key, value) {
             None => raw.keep_unread(key, origin.error(name, expected(key.value_type))),
             Some(text) if text.is_empty() && key.name != "prefix" => {
@@ -82,6 +90,12 @@ pub(super) fn parse(text: &str, path: Option<&Path>) -> RawConfig {
     raw
 }
 
+/// A key that stands in a table by mistake: what follows the head of a table in a file belongs to it.
+fn stray_key(value: &DeValue<'_>, text: &str) -> Option<Range<usize>> {
+    let table = value.as_table()?;
+    table.keys().map(|key| key.span()).find(|span| Key::named(&text[span.clone()]).is_some())
+}
+
 /// The value as it is written in an address; `None` if it has the wrong type. A number is not accepted as text: `007`
 /// or `1_000` would be changed by the conversion.
 fn value_text(key: &Key, value: &DeValue<'_>) -> Option<String> {
@@ -96,6 +110,13 @@ fn value_text(key: &Key, value: &DeValue<'_>) -> Option<String> {
             let each: Option<Vec<&str>> = nodes.iter().map(|node| node.get_ref().as_str()).collect();
             each.map(|nodes| nodes.join(","))
         }
+        (ValueType::Pairs, DeValue::Table(pairs)) => {
+            let mut pairs: Vec<_> = pairs.iter().collect();
+            pairs.sort_by_key(|(from, _)| from.span().start);
+            let pair =
+                pairs.iter().map(|(from, to)| Some(format!("{}={}", from.get_ref(), to.get_ref().as_str()?)));
+            pair.collect::<Option<Vec<String>>>().map(|pairs| pairs.join(","))
+        }
         _ => None,
     }
 }
@@ -104,6 +125,10 @@ fn expected(value_type: ValueType) -> &'static str {
     match value_type {
         ValueType::Text | ValueType::Secret | ValueType::Path => "expected a string in quotes",
         ValueType::Nodes => "expected a list of addresses, or one string with commas between them",
+        ValueType::Pairs => {
+            "expected a table of announced addresses and those to connect to instead, such as \"10.0.0.5:7001\" = \
+             \"lb.example.com:17001\""
+        }
         ValueType::Number => "expected a number",
         ValueType::Bool => "expected true or false",
         ValueType::Duration => "expected a duration in quotes, such as \"30s\"",

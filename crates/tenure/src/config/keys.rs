@@ -65,6 +65,8 @@ pub(crate) enum ValueType {
     Secret,
     /// Addresses separated by commas.
     Nodes,
+    /// Pairs of addresses, `ANNOUNCED=REACHED`, separated by commas; in a file also a table.
+    Pairs,
     /// The path of a file.
     Path,
     Number,
@@ -103,8 +105,9 @@ pub(crate) const KEYS: &[Key] = &[
     key("chroot", Scope::Location, ValueType::Text, &[ZooKeeper]),
     key("user", Scope::Location, ValueType::Text, SERVERS),
     key("password", Scope::Location, ValueType::Secret, SERVERS),
-    key("password_file", Scope::Store, ValueType::Path, ANY_REDIS),
+    key("password_file", Scope::Store, ValueType::Path, SERVERS),
     key("tls", Scope::Location, ValueType::Bool, SERVERS),
+    key("nat", Scope::Store, ValueType::Pairs, ANY_REDIS),
     key("db", Scope::Store, ValueType::Number, ANY_REDIS),
     key("sentinel_user", Scope::Store, ValueType::Text, SENTINELS),
     key("sentinel_password", Scope::Store, ValueType::Secret, SENTINELS),
@@ -175,6 +178,8 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("master_name", "master"),
     ("ssl", "tls"),
     ("file", "path"),
+    ("natMapper", "nat"),
+    ("nat_mapper", "nat"),
     ("namespace", "chroot"),
     ("namespace", "prefix"),
 ];

@@ -106,6 +106,8 @@ impl Setting {
         match self.key.value_type {
             ValueType::Secret => MASK.to_owned(),
             ValueType::Nodes => mask_logins(&self.value),
+            // Refused, but shown until then.
+            ValueType::Pairs if self.value.contains('@') => MASK.to_owned(),
             _ => self.value.clone(),
         }
     }
@@ -312,7 +314,7 @@ impl RawConfig {
         self.settings.retain(|key, _| !keys.contains(key));
     }
 
-    #[cfg(any(test, feature = "redis"))]
+    #[cfg(any(test, feature = "redis", feature = "zookeeper"))]
     pub(crate) fn get(&self, key: &str) -> Option<&Setting> {
         self.settings.get(key)
     }

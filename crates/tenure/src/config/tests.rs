@@ -73,6 +73,32 @@ fn lines_of_java_services_are_understood() {
     }
 }
 
+/// A table, its text in a variable or an address, and what is shown of it are one thing.
+#[test]
+fn mapped_addresses_are_a_table_or_text() {
+    let text = "10.0.0.5:7001=lb:17001/node-5,10.0.0.6=lb";
+    let nat = |config: &Config| {
+        config.check().unwrap();
+        config.raw.get("nat").unwrap().value.clone()
+    };
+    let cluster = "type = 'redis-cluster'\nnodes = 'a'\ntls = true\n";
+    let file =
+        toml(&format!("{cluster}[nat]\n'10.0.0.5:7001' = 'lb:17001/node-5'\n'10.0.0.6' = 'lb'")).unwrap();
+    assert_eq!(nat(&file), text);
+    assert_eq!(nat(&toml(&file.to_string()).unwrap()), text);
+    let inline = "nat = { '10.0.0.5:7001' = 'lb:17001/node-5', '10.0.0.6' = 'lb' }";
+    assert_eq!(nat(&toml(&format!("{cluster}{inline}")).unwrap()), text);
+    let variable = env(toml(cluster).unwrap(), &[("TENURE_NAT", text)]).unwrap();
+    assert_eq!(nat(&variable), text);
+    let url = Config::default().url(&format!("rediss+sentinel://a,b/main?nat={text}")).unwrap();
+    assert_eq!(nat(&url), text);
+    let quorum = toml("type = 'redlock'\nnodes = 'a,b,redis+sentinel://c/m'\nnat = 'x=y'").unwrap();
+    assert_eq!(nat(&quorum), "x=y");
+    // Quoted, what is the name of a key is a host.
+    let host = toml(&format!("{cluster}[nat]\n'master' = 'localhost'")).unwrap();
+    assert_eq!(nat(&host), "master=localhost");
+}
+
 /// Unusual characters are kept as they are.
 #[test]
 fn passwords_are_taken_as_they_are() {
@@ -148,6 +174,27 @@ fn wrong_files_say_where_and_what() {
         ("url = 'orders'", "line 1: url: no scheme"),
         ("url = 5", "line 1: url: expected a string"),
         ("[redis]\nnodes = 'a'", "line 1: redis: unknown key: all keys are at the top level"),
+        ("type = 'redis-cluster'\nnodes = 'a'\nnat = 'a:1=b'", "line 3: nat: \"a:1=b\": one side has a port"),
+        ("type = 'redis-cluster'\nnodes = 'a'\nnat = 'a:1'", "line 3: nat: \"a:1\": expected the announced"),
+        (
+            "type = 'redis-cluster'\nnodes = 'a'\n[nat]\n'a:1' = 5",
+            "line 3: nat: expected a table of announced addresses",
+        ),
+        ("type = 'redis-cluster'\nnodes = 'a'\n[nat]", "line 3: nat: is empty"),
+        ("type = 'redis-cluster'\nnodes = 'a'\nnat = ['a:1=b:1']", "line 3: nat: expected a table"),
+        (
+            "type = 'redis-cluster'\nnodes = 'a'\n[nat]\n'a:1' = 'b:1'\nlease = '10s'",
+            "line 5: lease: stands below [nat]: move it above",
+        ),
+        (
+            "type = 'redis-cluster'\nnodes = 'a'\nnat = 'a:1=b:1/node'",
+            "line 3: nat: names what a certificate must have, but connections are not encrypted",
+        ),
+        (
+            "type = 'redis'\nnodes = 'a'\nnat_mapper = 'x'",
+            "line 3: nat_mapper: unknown key; did you mean nat?",
+        ),
+        ("type = 'zookeeper'\nnodes = 'a'\nnat = 'a:1=b:1'", "line 3: nat: only supported by redis"),
         ("type = 'memory'\ntype = 'memory'", "line 2: TOML: duplicate key"),
         ("type = memory", "line 1: TOML: "),
     ] {
@@ -289,6 +336,8 @@ fn secrets_are_not_shown() {
         "type = 'redlock'\nnodes = 'redis://me:hunter2@a,redis://me:hunter2@a'",
         "type = 'redlock'\nnodes = 'redis://me:hunter2@a:x'",
         "type = 'zookeeper'\nnodes = 'a'\nuser = 'me'\npassword = 'hunter2'",
+        "type = 'redis-cluster'\nnodes = 'a'\nnat = 'me:hunter2@a:1=b:1'",
+        "type = 'redis-cluster'\nnodes = 'a'\n[nat]\n'a:1' = 'me:hunter2@b:1'",
         "url = 'redis://:hunter2@a'",
         "url = 'redis://:hunter2@a?x'",
         "url = 'redis://:hunter2@a'\npassword = 'hunter2'",
@@ -368,6 +417,9 @@ fn every_key_of_a_type_is_read() {
                 text += &also("password", "p");
                 text += &also("user", "u");
             }
+            if *kind == StoreType::ZooKeeper && key.name == "password_file" {
+                text += &also("user", "u");
+            }
             if key.name == "sentinel_user" {
                 text += "sentinel_password = 'p'\n";
             }
@@ -392,6 +444,7 @@ fn example(key: &str) -> &'static str {
         "tls" => "true",
         "chroot" | "path" | "socket" | "ca" | "cert" | "key" => "/x",
         "password_file" | "sentinel_password_file" => "/x",
+        "nat" => "a:1=b:2",
         "layout" => "plain",
         "fence" => "redisson",
         "acl" => "open",

@@ -107,4 +107,12 @@ impl ZkClient {
     pub fn acl(&mut self, path: &str) -> Result<Vec<ZkAcl>> {
         In(&self.call(6, Out::default().text(path))?).acl()
     }
+
+    /// Replaces the ACL of a node.
+    ///
+    /// # Errors
+    /// As [`ZkClient::create`].
+    pub fn set_acl(&mut self, path: &str, acl: &[ZkAcl]) -> Result<()> {
+        self.call(7, Out::default().text(path).acl(acl).int(-1)).map(drop)
+    }
 }

@@ -13,6 +13,7 @@ use testbed::{FAR, until, within};
 use super::count;
 use super::server::{Server, command};
 use crate::Address;
+use crate::nat::Place;
 use crate::transport::attempts::Attempts;
 use crate::transport::connection::{Connection, SendOptions};
 use crate::transport::wire::{Framed, Stream, write_command};
@@ -100,7 +101,13 @@ async fn cost_of_a_cut(n: u64, lease: Duration) -> u64 {
     let _server = listener.accept().unwrap();
     let attempts = Arc::new(Attempts::default());
     let to = Address::tcp("127.0.0.1", listener.local_addr().unwrap().port());
-    let connection = Connection::new(to, Framed::new(Stream::Tcp(stream)), None, attempts.clone());
+    let connection = Connection::new(
+        to.clone(),
+        Place::new(&to, None),
+        Framed::new(Stream::Tcp(stream)),
+        None,
+        attempts.clone(),
+    );
     let client = ClientId::new();
     let mut replies = Vec::new();
     for n in 0..n {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use tenure_core::backend::{Backend, Interest};
 
+use crate::nat::Place;
 use crate::transport::connection::{Connection, SendOptions};
 use crate::transport::wire::{Framed, MAX_REPLY, ReplyBuffer, Stream, write_command};
 use crate::transport::{Failure, To, Transport, Value};
@@ -75,7 +76,13 @@ async fn a_reply_that_nobody_asked_for_is_nobodys_answer() {
     server.write_all(b"+stray\r\n").unwrap();
     stream.readable().await.unwrap();
     // No driver yet: the call must come first.
-    let connection = Connection::new(address, Framed::new(Stream::Tcp(stream)), None, Arc::default());
+    let connection = Connection::new(
+        address.clone(),
+        Place::new(&address, None),
+        Framed::new(Stream::Tcp(stream)),
+        None,
+        Arc::default(),
+    );
     let options = SendOptions::new(1, Instant::now() + testbed::PATIENCE);
     let answer = connection.send(options, |out| write_command(out, &[b"PING"])).await.all();
     assert!(matches!(answer, Err(Failure::NotExecuted(_))), "{answer:?}");

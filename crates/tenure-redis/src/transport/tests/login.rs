@@ -13,7 +13,7 @@ use testbed::until;
 use super::count;
 use super::server::{Server, command, free_port, patient};
 use crate::transport::{Failure, To, Transport, Value};
-use crate::{Address, Login, Options, Secret, Tls, Topology};
+use crate::{Address, Login, Nat, Options, Route, Secret, Tls, Topology};
 
 #[tokio::test]
 async fn through_a_unix_socket() {
@@ -245,6 +245,39 @@ async fn encrypted() {
     }
     let refused = Transport::open(trusting("localhost", &papers, false)).await;
     assert!(matches!(&refused, Err(Error::Config(_))), "the server asks for a certificate: {refused:?}");
+}
+
+/// The certificate is for a name of the inside, which nobody outside resolves.
+#[tokio::test]
+async fn the_name_in_a_certificate_is_that_of_the_mapped_address() {
+    let (inner, outer) = (Papers::new("node-5.internal"), Papers::new("localhost"));
+    let (inner_port, outer_port) = (free_port(), free_port());
+    let (_inner, _outer) = (inner.server(inner_port, "no"), outer.server(outer_port, "no"));
+    let announced = Address::tcp("10.0.0.5", 7001);
+    let mapped = |papers: &Papers, route: Route| Options {
+        tls: Some(Tls { ca: Some(papers.path("ca.pem")), identity: None }),
+        nat: Nat::table([(announced.clone(), route)]),
+        ..patient(Options::new(Topology::Standalone(announced.clone())))
+    };
+    let (to_inner, to_outer) = (Address::tcp("localhost", inner_port), Address::tcp("localhost", outer_port));
+    let named = mapped(&inner, Route::named(to_inner.clone(), "node-5.internal"));
+    let by_host = mapped(&outer, Route::new(to_outer.clone()));
+    for options in [named, by_host] {
+        let transport = Transport::open(options).await.unwrap();
+        assert_eq!(transport.call(count(&[b"k"], &[b"1"])).await.unwrap(), Value::Int(1));
+        transport.subscribe(b"c", b"k").await.unwrap();
+    }
+    let both = format!("10.0.0.5:7001 via localhost:{inner_port}");
+    for (papers, route) in
+        [(&inner, Route::new(to_inner.clone())), (&outer, Route::named(to_outer, "node-5.internal"))]
+    {
+        let refused = Transport::open(mapped(papers, route)).await;
+        let says =
+            |why: &str| why.contains("certificate is for another name") && why.contains("HOST:PORT/NAME");
+        assert!(matches!(&refused, Err(Error::Config(why)) if says(why)), "{refused:?}");
+    }
+    let refused = Transport::open(mapped(&inner, Route::new(to_inner))).await;
+    assert!(matches!(&refused, Err(Error::Config(why)) if why.contains(&both)), "{refused:?}");
 }
 
 /// Forwards everything, until more than `most` bytes arrive at once from a client.

@@ -69,7 +69,7 @@ async fn a_list_is_in_order_however_short() {
 async fn a_name_that_cannot_be_read_does_not_hide_the_others() {
     let harness = Harness::start();
     let mut as_anna = options(harness.zk.port(), LONG);
-    as_anna.login = Some(Login { user: "anna".into(), password: "secret".into() });
+    as_anna.login = Some(Login::new("anna", "secret"));
     let (anna, everybody) = (client(as_anna).await, harness.client().await);
     let _held = (
         everybody.lock("a").acquire().await.unwrap(),

@@ -2,6 +2,7 @@
 //! the scenario of `docs/scenarios.md` that it shows.
 
 mod counters;
+mod credentials;
 mod documents;
 mod ensemble;
 mod harness;

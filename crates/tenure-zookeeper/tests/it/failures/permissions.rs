@@ -15,7 +15,7 @@ pub(crate) const NOBODY: Duration = Duration::from_secs(1);
 
 fn as_user(harness: &Harness, user: &str) -> Options {
     let mut options = options(harness.zk.port(), LONG);
-    options.login = Some(Login { user: user.into(), password: "secret".into() });
+    options.login = Some(Login::new(user, "secret"));
     options
 }
 

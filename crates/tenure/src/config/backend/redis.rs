@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure_core::backend::Secret;
 use tenure_core::{Backend, Result};
-use tenure_redis::{
-    Address as Server, Deployment, Fences, Layout, Options, Redis, Secret, Sentinels, Tls, Topology,
-};
+use tenure_redis::{Address as Server, Deployment, Fences, Layout, Options, Redis, Sentinels, Tls, Topology};
 
 use super::BackendConfig;
 use super::servers::{AddressFormat, TlsFiles};
@@ -68,6 +67,20 @@ impl RawConfig {
         Ok(Sentinels { addresses, master: master.value, user, password })
     }
 
+    /// Takes a user and a password. A user without a password is an error: there would be no login.
+    fn take_login(
+        &mut self,
+        user: &str,
+        password: &str,
+        file: &str,
+    ) -> Result<(Option<String>, Option<Secret>)> {
+        let password = self.take_password(password, file)?;
+        match self.take(user) {
+            Some(user) if password.is_none() => Err(user.error("is set without a password")),
+            user => Ok((user.map(|user| user.value), password)),
+        }
+    }
+
     fn take_redis_options(&mut self, tls_by_scheme: bool, options: &mut Options) -> Result<()> {
         (options.user, options.password) = self.take_login("user", "password", "password_file")?;
         if let Some(db) = self.take("db") {
@@ -101,30 +114,15 @@ impl RawConfig {
         }
         let files = self.take_tls_files(tls_by_scheme, &SERVERS)?;
         options.tls = files.map(|TlsFiles { ca, identity }| Tls { ca, identity });
-        Ok(())
-    }
-
-    /// Takes a user, and a password or the file that contains it. A user without a password is an error: there would
-    /// be no login.
-    fn take_login(
-        &mut self,
-        user: &str,
-        password: &str,
-        file: &str,
-    ) -> Result<(Option<String>, Option<Secret>)> {
-        let (user, secret, file) = (self.take(user), self.take(password), self.take(file));
-        let password = match (secret, file) {
-            (Some(_), Some(file)) => {
-                return Err(file.error(format!("set either {password} or this key, not both")));
+        if let Some(nat) = self.take("nat") {
+            if options.tls.is_none() && nat.value.contains('/') {
+                return Err(
+                    nat.error("names what a certificate must have, but connections are not encrypted")
+                );
             }
-            (Some(secret), None) => Some(Secret::from(secret.value)),
-            (None, Some(file)) => Some(Secret::file(file.value)),
-            (None, None) => None,
-        };
-        match user {
-            Some(user) if password.is_none() => Err(user.error("is set without a password")),
-            user => Ok((user.map(|user| user.value), password)),
+            options.nat = nat.value.parse().map_err(|why| nat.error(why))?;
         }
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use tenure_core::Result;
+use tenure_core::backend::Secret;
 
 use crate::config::raw::{RawConfig, Setting};
 
@@ -76,6 +77,16 @@ impl RawConfig {
                 format!("missing: set the addresses of the {} servers, such as \"h1,h2:1234\"", kind.value),
             )
         })
+    }
+
+    /// Takes a password, or the file that contains it.
+    pub(super) fn take_password(&mut self, password: &str, file: &str) -> Result<Option<Secret>> {
+        match (self.take(password), self.take(file)) {
+            (Some(_), Some(file)) => Err(file.error(format!("set either {password} or this key, not both"))),
+            (Some(secret), None) => Ok(Some(Secret::from(secret.value))),
+            (None, Some(file)) => Ok(Some(Secret::file(file.value))),
+            (None, None) => Ok(None),
+        }
     }
 
     /// Takes `tls`, and `ca`, `cert` and `key`, which are valid only with TLS.

@@ -31,10 +31,14 @@ impl RawConfig {
             (None, Some(end)) => node_path(&nodes, &format!("/{end}"))?,
             (None, None) => None,
         };
-        options.login = match (self.take("user"), self.take("password")) {
-            (Some(user), Some(password)) => Some(Login { user: user.value, password: password.value }),
+        let user = self.take("user");
+        // Where one of both is set without the other.
+        let set = ["password", "password_file"].into_iter().find_map(|key| self.get(key).cloned());
+        options.login = match (user, self.take_password("password", "password_file")?) {
+            (Some(user), Some(password)) => Some(Login::new(user.value, password)),
             (None, None) => None,
-            (Some(one), None) | (None, Some(one)) => {
+            (user, _) => {
+                let one = user.or(set).unwrap_or_else(|| setting.clone());
                 return Err(one.error("user and password must both be set"));
             }
         };
@@ -77,6 +81,7 @@ mod tests {
     use super::*;
     use crate::Address;
     use tenure_core::Settings;
+    use tenure_zookeeper::Secret;
 
     fn options(address: &str) -> Result<Options> {
         let config = Address::parse(address)?.raw.validate(Settings::default())?;
@@ -91,8 +96,10 @@ mod tests {
         assert_eq!(all.servers, ["a:2181", "b:2182", "[::1]:2181"]);
         assert_eq!((all.chroot.as_deref(), &*all.prefix), (Some("/app/locks"), "x/"));
         assert_eq!((all.session, all.tick), (Duration::from_secs(10), Duration::from_secs(1)));
-        assert_eq!(all.login.as_ref().unwrap().password, "p@ss");
+        assert_eq!(all.login, Some(Login::new("me", "p@ss")));
         assert!(!format!("{all:?}").contains("p@ss"));
+        let file = options("zookeeper://me@a?password_file=/run/secrets/word").unwrap();
+        assert_eq!(file.login, Some(Login::new("me", Secret::file("/run/secrets/word"))));
         let plain = options("zookeeper://").unwrap();
         assert_eq!((plain.servers, plain.chroot), (vec!["localhost:2181".to_owned()], None));
         let tls = options("zookeeper+tls://a/?ca=/x").unwrap().tls.unwrap();
@@ -106,6 +113,8 @@ mod tests {
             ("zookeeper://h:x", "not a port"),
             ("zookeeper://h/a//b", "empty component"),
             ("zookeeper://me@h", "user and password must both be set"),
+            ("zookeeper://h?password_file=/x", "password_file: user and password must both be set"),
+            ("zookeeper://me:pw@h?password_file=/x", "password_file: set either password or this key"),
             ("zookeeper://h?sesion=1s", "did you mean session?"),
             ("zookeeper://h?session=1ms", "too short"),
             ("zookeeper://h?acl=x", "login or open"),
