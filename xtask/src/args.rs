@@ -50,6 +50,9 @@ cargo xtask release                  all that must hold before the crates are pu
                                      Rust versions, licences; uploads nothing
 cargo xtask docs                     the site and the API documentation: builds them, checks links and Rust blocks, says
                                      where they are
+cargo xtask queries                  runs every query of docs/metrics.md on a Prometheus that scrapes two processes, and
+                                     tests the alert rules; installs Prometheus
+    --write                          only writes the rules and the dashboard into docs/monitoring, from that page
 cargo xtask screenshots              takes the pictures of `tenure top` into docs/images, from a real screen
 cargo xtask help                     this
 
@@ -64,6 +67,7 @@ pub(crate) enum Task {
     Mutants { only: Option<String>, list: bool },
     Api,
     Docs,
+    Queries { write: bool },
     Screenshots,
     Newcomer { warm: bool },
     Release,
@@ -95,11 +99,13 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
         ["check"] => Ok(Task::Check),
         ["api"] => Ok(Task::Api),
         ["docs"] => Ok(Task::Docs),
+        ["queries"] => Ok(Task::Queries { write: false }),
+        ["queries", "--write"] => Ok(Task::Queries { write: true }),
         ["screenshots"] => Ok(Task::Screenshots),
         ["newcomer"] => Ok(Task::Newcomer { warm: false }),
         ["newcomer", "--warm"] => Ok(Task::Newcomer { warm: true }),
         ["release"] => Ok(Task::Release),
-        ["check" | "api" | "docs" | "screenshots" | "newcomer" | "release", extra, ..] => {
+        ["check" | "api" | "docs" | "queries" | "screenshots" | "newcomer" | "release", extra, ..] => {
             Err(format!("`{}` takes no `{extra}`", words[0]))
         }
         ["test", ref rest @ ..] => test(rest).map(Task::Test),
@@ -197,6 +203,7 @@ mod tests {
         assert_eq!(parsed("check"), Ok(Task::Check));
         assert_eq!(parsed("api"), Ok(Task::Api));
         assert_eq!(parsed("screenshots"), Ok(Task::Screenshots));
+        assert_eq!(parsed("queries --write"), Ok(Task::Queries { write: true }));
         assert_eq!(parsed("newcomer --warm"), Ok(Task::Newcomer { warm: true }));
         assert_eq!(parsed("test"), Ok(Task::Test(Wanted::default())));
         let words = ["--only", "embedded", "--quick"].map(String::from).into();

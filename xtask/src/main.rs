@@ -16,6 +16,7 @@ mod packages;
 mod parts;
 mod peers;
 mod publishable;
+mod queries;
 mod release;
 mod run;
 mod scratch;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         Task::Release => release::release(),
         Task::Newcomer { warm } => newcomer::newcomer(warm),
         Task::Docs => check::docs(),
+        Task::Queries { write } => queries::queries(write),
         Task::Screenshots => screenshots::screenshots(),
         Task::Test(wanted) => test::test(&wanted),
         Task::Bench(words) => bench::bench(&words),

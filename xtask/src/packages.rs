@@ -33,6 +33,9 @@ pub(crate) const FLOCK: Need = Need { program: "flock", package: "util-linux" };
 /// All of Redis. Only the programs: the services of these packages are not started.
 pub(crate) const REDIS: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV];
 
+/// Evaluates queries, and tests alert rules (`promtool`).
+pub(crate) const PROMETHEUS: &[Need] = &[SETPRIV, Need { program: "prometheus", package: "prometheus" }];
+
 /// What a newcomer starts.
 pub(crate) const NEWCOMER: &[Need] = &[SERVER, SETPRIV];
 

@@ -156,6 +156,8 @@ impl Core {
             if let Err(error) = &released {
                 span.in_scope(|| core.telemetry.release_failed(&claim, error));
             }
+            // First, so that a program exports it that closes its client and then ends.
+            drop(span);
             drop(pending);
             released
         };

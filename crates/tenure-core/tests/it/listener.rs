@@ -29,6 +29,9 @@ static AT_RENEWALS: Mutex<BTreeMap<String, Harm>> = Mutex::new(BTreeMap::new());
 /// What is done when the end of a hold of this name is told.
 static AT_ENDS: Mutex<BTreeMap<String, Harm>> = Mutex::new(BTreeMap::new());
 
+/// What is done when a span *release* of this name is closed.
+static AT_RELEASES: Mutex<BTreeMap<String, Harm>> = Mutex::new(BTreeMap::new());
+
 type Harm = Arc<Mutex<Box<dyn Fn() + Send>>>;
 
 struct Listener(AtomicU64);
@@ -95,7 +98,14 @@ impl Subscriber for Listener {
     }
 
     fn try_close(&self, id: Id) -> bool {
-        panic_about(&fields_of(&id), "try_close");
+        let fields = fields_of(&id);
+        panic_about(&fields, "try_close");
+        let is_release = SPANS.lock().unwrap().get(&id.into_u64()).is_some_and(|told| told.what == "release");
+        let harm = fields.get("name").filter(|_| is_release);
+        let harm = harm.and_then(|name| AT_RELEASES.lock().unwrap().get(name).cloned());
+        if let Some(harm) = harm {
+            harm.lock().unwrap_or_else(|e| e.into_inner())();
+        }
         true
     }
 }
@@ -125,6 +135,11 @@ pub(crate) fn at_renewals_of(holds: usize, harm: impl Fn() + Send + 'static) {
 /// From now on, when the end of a hold of `name` is told.
 pub(crate) fn at_the_end_of(name: &str, harm: impl Fn() + Send + 'static) {
     AT_ENDS.lock().unwrap().insert(name.to_owned(), Arc::new(Mutex::new(Box::new(harm))));
+}
+
+/// From now on, when a span *release* of `name` is closed.
+pub(crate) fn at_releases_of(name: &str, harm: impl Fn() + Send + 'static) {
+    AT_RELEASES.lock().unwrap().insert(name.to_owned(), Arc::new(Mutex::new(Box::new(harm))));
 }
 
 /// What was told of this name so far.

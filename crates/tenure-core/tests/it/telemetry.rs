@@ -1,12 +1,13 @@
 //! What is told through `tracing`: names and fields are promised, so that they are looked at word by word.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use tenure_core::{Client, Clock, Deadlocks, Memory, Owner, Settings};
 use testbed::{done, until, within};
 
-use crate::listener::{Fields, Told, all_spans, events, listen, spans, words};
+use crate::listener::{Fields, Told, all_spans, at_releases_of, events, listen, spans, words};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Longer than it takes to begin to wait.
@@ -51,6 +52,23 @@ async fn an_acquire_and_its_release() {
     acquire.push(("fence", &fence));
     same(&spans[0], "DEBUG", &acquire);
     same(&spans[1], "DEBUG", &base);
+}
+
+/// A program that closes its client, and then what exports its spans, exports all of them.
+#[tokio::test]
+async fn the_span_of_a_release_ends_before_the_client_is_closed() {
+    let (client, _clock) = client(|_| ());
+    let ended = Arc::new(AtomicBool::new(false));
+    at_releases_of("telemetry/dropped", {
+        let ended = ended.clone();
+        move || {
+            std::thread::sleep(A_WHILE);
+            ended.store(true, SeqCst);
+        }
+    });
+    drop(client.lock("telemetry/dropped").acquire().await.unwrap());
+    client.close().await.unwrap();
+    assert!(ended.load(SeqCst));
 }
 
 #[tokio::test]

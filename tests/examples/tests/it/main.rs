@@ -3,6 +3,7 @@
 
 mod config;
 mod head;
+mod metrics;
 mod pages;
 
 use std::os::unix::process::CommandExt;
@@ -20,6 +21,18 @@ fn main() -> ExitCode {
         Trial::test("lines_are_compared", passes(head::lines_are_compared)),
         Trial::test("all_examples_are_here_and_in_the_package", passes(all_are_listed)),
         Trial::test("all_toml_blocks_are_valid", passes(pages::all_toml_blocks_are_valid)),
+        Trial::test(
+            "metrics::the_exporter_serves_what_is_listed",
+            passes(metrics::the_exporter_serves_what_is_listed),
+        ),
+        Trial::test(
+            "metrics::every_query_is_about_what_is_listed",
+            passes(metrics::every_query_is_about_what_is_listed),
+        ),
+        Trial::test(
+            "metrics::what_a_query_asks_for_is_found",
+            passes(metrics::what_a_query_asks_for_is_found),
+        ),
         Trial::test(
             "server::the_access_rule_for_redis_is_enough",
             passes(pages::the_access_rule_for_redis_is_enough),

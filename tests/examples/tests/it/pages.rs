@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tenure::{Config, Level, blocking};
 use testbed::{Redis, RedisOptions};
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 

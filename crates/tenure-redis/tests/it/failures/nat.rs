@@ -1,4 +1,4 @@
-//! C32. Servers that announce addresses which this client cannot reach, as behind NAT: the nodes of a cluster announce a
+//! C34. Servers that announce addresses which this client cannot reach, as behind NAT: the nodes of a cluster announce a
 //! host at which nobody listens, and servers behind sentinels a port that only servers can use.
 
 use std::net::TcpStream;
