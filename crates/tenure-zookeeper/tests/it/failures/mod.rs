@@ -5,6 +5,7 @@ mod counters;
 mod documents;
 mod ensemble;
 mod harness;
+mod idle_semaphore;
 mod listing;
 mod lost_answers;
 mod many_waiters;
