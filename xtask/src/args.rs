@@ -40,6 +40,8 @@ cargo xtask bench                    benchmarks, each beside its peer; fails if 
     --only zookeeper                 only ZooKeeper, beside a bare client and Curator
     --quick                          shorter, and bars do not decide
     --json                           the result as JSON on standard output
+cargo xtask outage                   how long each call takes to fail while Redis or ZooKeeper is down: the table of
+                                     docs/production.md
 cargo xtask mutants                  puts known bugs back, one at a time, and expects a test to fail for each
     --only TEXT,…                    only mutants with one of these in their name, file or test
     --list                           says which there are, and runs nothing
@@ -64,6 +66,7 @@ pub(crate) enum Task {
     Check,
     Test(Wanted),
     Bench(Vec<String>),
+    Outage,
     Mutants { only: Option<String>, list: bool },
     Api,
     Docs,
@@ -105,9 +108,12 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
         ["newcomer"] => Ok(Task::Newcomer { warm: false }),
         ["newcomer", "--warm"] => Ok(Task::Newcomer { warm: true }),
         ["release"] => Ok(Task::Release),
-        ["check" | "api" | "docs" | "queries" | "screenshots" | "newcomer" | "release", extra, ..] => {
-            Err(format!("`{}` takes no `{extra}`", words[0]))
-        }
+        ["outage"] => Ok(Task::Outage),
+        [
+            "check" | "api" | "docs" | "queries" | "screenshots" | "newcomer" | "release" | "outage",
+            extra,
+            ..,
+        ] => Err(format!("`{}` takes no `{extra}`", words[0])),
         ["test", ref rest @ ..] => test(rest).map(Task::Test),
         ["interop", ref rest @ ..] => interop(rest).map(Task::Test),
         ["bench", ref rest @ ..] => bench(rest).map(Task::Bench),
@@ -208,6 +214,7 @@ mod tests {
         assert_eq!(parsed("test"), Ok(Task::Test(Wanted::default())));
         let words = ["--only", "embedded", "--quick"].map(String::from).into();
         assert_eq!(parsed("bench --only=embedded --quick"), Ok(Task::Bench(words)));
+        assert_eq!(parsed("outage"), Ok(Task::Outage));
         assert_eq!(parsed("mutants"), Ok(Task::Mutants { only: None, list: false }));
         let one = Task::Mutants { only: Some("fence".into()), list: true };
         assert_eq!(parsed("mutants --only fence --list"), Ok(one));

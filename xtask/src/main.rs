@@ -60,6 +60,7 @@ fn main() -> ExitCode {
         Task::Screenshots => screenshots::screenshots(),
         Task::Test(wanted) => test::test(&wanted),
         Task::Bench(words) => bench::bench(&words),
+        Task::Outage => bench::outage(),
         Task::Mutants { only, list } => mutants::mutants(only.as_deref(), list),
     }
 }

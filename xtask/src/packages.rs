@@ -64,6 +64,9 @@ pub(crate) const ALL: &[Need] =
 /// The benchmarks with all their peers.
 pub(crate) const BENCH: &[Need] = &[FLOCK, SERVER, SENTINEL, CLI, SETPRIV, JAVA, MAVEN, ZOOKEEPER];
 
+/// The servers that are taken down.
+pub(crate) const OUTAGE: &[Need] = &[SERVER, CLI, SETPRIV, JAVA, ZOOKEEPER];
+
 /// How to install the missing packages.
 #[derive(Debug, PartialEq)]
 enum Plan {

@@ -238,6 +238,9 @@ pub(crate) struct Ls {
     /// Maximum number of names
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) limit: usize,
+    /// Also list idle names: semaphores that nobody uses, of which the store has the size
+    #[arg(long)]
+    pub(crate) all: bool,
 }
 
 #[derive(Debug, Args)]

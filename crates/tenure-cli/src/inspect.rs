@@ -14,7 +14,9 @@ use crate::times::{ago, human, utc};
 
 /// Runs `ls` and returns its exit code.
 pub(crate) async fn ls(client: &Client, ls: &Ls, report: Report) -> Result<u8> {
-    let mut found = client.list(ls.prefix.as_str(), ls.limit.saturating_add(1)).await?;
+    let (prefix, limit) = (ls.prefix.as_str(), ls.limit.saturating_add(1));
+    let mut found =
+        if ls.all { client.list_all(prefix, limit).await? } else { client.list(prefix, limit).await? };
     let more = found.len() > ls.limit;
     found.truncate(ls.limit);
     if report.json {
@@ -43,7 +45,7 @@ pub(crate) async fn ls(client: &Client, ls: &Ls, report: Report) -> Result<u8> {
 /// Runs `show` and returns its exit code: 0 if the name is in use, 1 if not.
 pub(crate) async fn show(client: &Client, show: &Show, report: Report) -> Result<u8> {
     let found = client.show(&show.name).await?;
-    let used = found.as_ref().is_some_and(is_used);
+    let used = found.as_ref().is_some_and(|seen| !seen.is_idle());
     if report.json {
         output(&json(&found))?;
     } else {
@@ -62,11 +64,6 @@ pub(crate) fn liveness(client: &Client) -> Liveness {
 pub(crate) fn json(what: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(what)
         .map_or_else(|e| format!("{{\"error\": {:?}}}\n", e.to_string()), |j| j + "\n")
-}
-
-/// Whether the name is in use. The stored size of a semaphore that nobody holds does not count.
-fn is_used(snapshot: &Snapshot) -> bool {
-    !snapshot.holders.is_empty() || !snapshot.waiters.is_empty() || snapshot.count.is_some()
 }
 
 fn list(found: &[Snapshot], liveness: Liveness) -> Table<6> {
@@ -99,7 +96,7 @@ fn holders(snapshot: &Snapshot) -> String {
     if snapshot.family == Family::Permit {
         let used: u32 = snapshot.holders.iter().map(|h| h.holds).sum();
         let size = snapshot.size.map_or_else(|| "?".into(), |n| n.to_string());
-        return format!("{used} of {size}");
+        return format!("{}{used} of {size}", if snapshot.is_idle() { "idle, " } else { "" });
     }
     match snapshot.holders.as_slice() {
         [] => "-".into(),
@@ -111,6 +108,7 @@ fn holders(snapshot: &Snapshot) -> String {
 pub(crate) fn describe(snapshot: &Snapshot, liveness: Liveness, coloured: bool) -> String {
     let state = match (snapshot.holders.is_empty(), snapshot.count) {
         (_, Some(count)) => format!("count {count}"),
+        (true, _) if snapshot.is_idle() => "idle".into(),
         (true, _) => "not held".into(),
         (false, _) => "held".into(),
     };

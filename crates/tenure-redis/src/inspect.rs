@@ -36,7 +36,12 @@ impl Redis {
     }
 
     /// Scans the keys of all masters, within limits, and inspects each name that may be in use.
-    pub(crate) async fn inspect_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<Snapshot>> {
+    pub(crate) async fn inspect_prefix(
+        &self,
+        prefix: &str,
+        limit: usize,
+        idle: bool,
+    ) -> Result<Vec<Snapshot>> {
         let start = Instant::now();
         let full = format!("{}{prefix}", self.prefix);
         let pattern = format!("*{}*", escape(&full));
@@ -69,7 +74,7 @@ impl Redis {
         let names: Vec<Name> = names.into_iter().collect();
         let mut found = Vec::new();
         for some in names.chunks(200) {
-            found.extend(self.inspect_all(some).await?);
+            found.extend(self.inspect_all(some).await?.into_iter().filter(|seen| idle || !seen.is_idle()));
             if found.len() >= limit {
                 break;
             }

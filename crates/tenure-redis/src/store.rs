@@ -221,7 +221,7 @@ impl Admin for Redis {
     async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
         match query {
             Query::Name(name) => Ok(self.inspect_name(&name).await?.into_iter().collect()),
-            Query::Prefix { prefix, limit } => self.inspect_prefix(&prefix, limit).await,
+            Query::Prefix { prefix, limit, idle } => self.inspect_prefix(&prefix, limit, idle).await,
         }
     }
 

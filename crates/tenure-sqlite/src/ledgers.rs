@@ -196,14 +196,19 @@ pub(crate) fn read_holders(conn: &Connection, name: &Name) -> Result<Option<Ledg
     Ok(Some(Ledger { fence, size, holders: holders.into(), ..Ledger::default() }))
 }
 
-/// Reads ledgers in use whose names begin with `prefix`, sorted, at most `limit`. An unreadable one is skipped; reading
-/// it by name returns the error.
-pub(crate) fn scan(conn: &Connection, prefix: &str, limit: usize) -> Result<Vec<(Name, Ledger)>> {
+/// Passes the ledgers whose names begin with `prefix` to `read`, sorted, except idle ones, until it has found `limit`
+/// results. An unreadable one is skipped; reading it by name returns the error.
+pub(crate) fn scan<R>(
+    conn: &Connection,
+    prefix: &str,
+    limit: usize,
+    mut read: impl FnMut(&Name, Ledger) -> Option<R>,
+) -> Result<Vec<R>> {
     let mut found = Vec::new();
     walk(conn, prefix, |name, ledger| {
         let more = found.len() < limit && name.as_str().starts_with(prefix);
         match ledger {
-            Ok(ledger) if more && !ledger.is_idle() => found.push((name, ledger)),
+            Ok(ledger) if more && !ledger.is_idle() => found.extend(read(&name, ledger)),
             Err(error) if more => tracing::warn!(%name, ?error, "the row cannot be read and is not listed"),
             _ => {}
         }

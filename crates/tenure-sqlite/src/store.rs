@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use rusqlite::Connection;
 use tenure_core::backend::{Info, Interest, Watch};
 use tenure_core::ledger::{Ledger, LedgerStore, Now};
 use tenure_core::{ClientId, Finding, Name};
@@ -86,11 +87,18 @@ impl LedgerStore for SqliteStore {
         Ok(found.map(|ledger| (ledger, shared.now())))
     }
 
-    async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(Name, Ledger, Now)>> {
+    async fn scan<R: Send>(
+        &self,
+        prefix: &str,
+        limit: usize,
+        mut read: impl FnMut(&Name, Ledger, Now) -> Option<R> + Send,
+    ) -> Result<Vec<R>> {
         let shared = &self.shared;
-        let found = shared.read(|| format!("list {prefix:?}"), |conn| scan(conn, prefix, limit)).await?;
-        let now = shared.now();
-        Ok(found.into_iter().map(|(name, ledger)| (name, ledger, now)).collect())
+        let list = |conn: &Connection| {
+            let now = shared.now();
+            scan(conn, prefix, limit, |name, ledger| read(name, ledger, now))
+        };
+        shared.read(|| format!("list {prefix:?}"), list).await
     }
 
     async fn diagnose(&self) -> Result<Vec<Finding>> {

@@ -58,6 +58,11 @@ impl RequestError {
         matches!(self, Self::Refused(ErrorCode::NO_NODE))
     }
 
+    /// Whether it was not sent because all servers refuse connections.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self, Self::NotSent(Reason { cause: Some(cause), .. }) if cause.is_refused())
+    }
+
     /// Whether the request may have had an effect that outlives the session.
     pub(crate) fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown(_))

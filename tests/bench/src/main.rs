@@ -6,6 +6,7 @@ mod cpu;
 mod handover;
 mod jvms;
 mod memory;
+mod outage;
 mod pairs;
 mod redis;
 mod report;
@@ -104,6 +105,9 @@ fn main() -> ExitCode {
     let (mut quick, mut json) = (false, false);
     if let ["--worker", ref rest @ ..] = words[..] {
         return exit_code(worker::main(rest));
+    }
+    if words == ["--outage"] {
+        return exit_code(outage::outage());
     }
     let mut only = None;
     let mut words = words.into_iter();

@@ -42,6 +42,22 @@ fn ls_shows_who_holds_what() {
 }
 
 #[test]
+fn ls_lists_what_nobody_uses_only_if_asked() {
+    let harness = Harness::new();
+    harness.run(&["run", "api", "--limit", "3", "--", "true"]).code(0);
+    harness.run(&["ls"]).code(0).says("no names are in use");
+    let all = harness.run(&["ls", "--all"]).code(0).out.clone();
+    let cells: Vec<&str> =
+        all.lines().nth(1).unwrap().split("  ").map(str::trim).filter(|c| !c.is_empty()).collect();
+    assert_eq!(cells, ["api", "semaphore", "idle, 0 of 3", "-", "-"], "{all}");
+    let json: serde_json::Value =
+        serde_json::from_str(&harness.run(&["ls", "--all", "--json"]).code(0).out).unwrap();
+    assert_eq!((&json[0]["size"], json.as_array().unwrap().len()), (&3.into(), 1));
+    let shown = harness.run(&["show", "api"]).code(1).out.clone();
+    assert!(shown.starts_with("api: semaphore, idle\n"), "{shown}");
+}
+
+#[test]
 fn show_says_in_use_by_its_code() {
     let harness = Harness::new();
     assert_eq!(harness.run(&["show", "demo"]).code(1).out, "demo: not in use\n");

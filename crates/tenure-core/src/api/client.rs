@@ -109,14 +109,36 @@ impl Client {
     /// # Errors
     /// `Unavailable` or `Unknown` when the store does not answer; `Unsupported` when it cannot list holders.
     pub async fn list(&self, prefix: impl Into<String>, limit: usize) -> Result<Vec<Snapshot>> {
-        let core = &self.engine.core;
-        core.check_open()?;
-        let prefix = prefix.into();
-        let admin = core.backend.require_admin()?;
-        core.ask(|| admin.inspect(Query::Prefix { prefix: prefix.clone(), limit })).await
+        self.names(Query::Prefix { prefix: prefix.into(), limit, idle: false }).await
     }
 
-    /// Returns the state of one name, or `None` if it is not in use.
+    /// Returns the state of all names that the store knows and that start with `prefix`, as [`Client::list`] does: also
+    /// of [idle](Snapshot::is_idle) ones, which nobody uses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure_core::Result<()> {
+    /// # let client = tenure_core::Client::new(tenure_core::Memory::new());
+    /// client.semaphore("api", 3).acquire().await?.release().await?;
+    /// assert!(client.list("", 10).await?.is_empty());
+    /// let kept = &client.list_all("", 10).await?[0];
+    /// assert!(kept.is_idle() && kept.size == Some(3));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Client::list`].
+    pub async fn list_all(&self, prefix: impl Into<String>, limit: usize) -> Result<Vec<Snapshot>> {
+        self.names(Query::Prefix { prefix: prefix.into(), limit, idle: true }).await
+    }
+
+    async fn names(&self, query: Query) -> Result<Vec<Snapshot>> {
+        let core = &self.engine.core;
+        core.check_open()?;
+        let admin = core.backend.require_admin()?;
+        core.read(|| admin.inspect(query.clone())).await
+    }
+
+    /// Returns the state of one name, or `None` if the store does not know it.
     ///
     /// # Errors
     /// `Config` for a bad name; `Unavailable` or `Unknown` when the store does not answer; `Unsupported` when it cannot
@@ -147,7 +169,7 @@ impl Client {
         let core = &self.engine.core;
         core.check_open()?;
         let admin = core.backend.require_admin()?;
-        core.ask(|| admin.diagnose()).await
+        core.read(|| admin.diagnose()).await
     }
 
     /// Returns the store.

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use crate::api::Client;
 use crate::backend::{CountOp, CountReply, Counter, Error, Family, Name, Result};
-use crate::engine::acquire::Wait;
 use crate::engine::core::Core;
 use crate::engine::count;
-use crate::engine::ops::Op;
+use crate::engine::limit::Wait;
 use crate::engine::telemetry::{AcquireTrace, KindLabel, Outcome};
 
 /// A counting semaphore: a shared number of permits, not tied to whoever took them (Redisson's `RSemaphore`).
@@ -133,7 +132,7 @@ impl CountingSemaphore {
     /// As [`CountingSemaphore::try_set`].
     pub async fn available(&self) -> Result<i64> {
         let (core, name) = self.parts()?;
-        Ok(core.count(name, Counter::Semaphore, CountOp::Get, &Op::new(core)).await?.after.unwrap_or(0))
+        Ok(core.read_count(name, Counter::Semaphore).await?.after.unwrap_or(0))
     }
 
     /// Removes the semaphore. Returns whether there was one.
@@ -151,7 +150,7 @@ impl CountingSemaphore {
         let got = trace.span().around(pin!(count::take(engine, name, n, wait, &trace))).await;
         trace.end(match &got {
             Ok(true) => Outcome::Acquired(None),
-            Ok(false) if wait == Wait::No => Outcome::Busy,
+            Ok(false) if wait.is_try() => Outcome::Busy,
             Ok(false) => Outcome::TimedOut,
             Err(error) => Outcome::Failed(error),
         });

@@ -10,7 +10,7 @@ use futures_util::Stream;
 use tokio::task::JoinSet;
 
 use crate::api::{Client, Guard, Lock};
-use crate::backend::{Durability, Error, Family, Fence, Holder, Interest, Kind, Name, Result, Watch};
+use crate::backend::{Durability, Error, Family, Fence, Holder, Interest, Kind, Name, Query, Result, Watch};
 use crate::engine::core::{Core, Engine};
 
 /// An election. Whoever holds it is the leader, for a term that is identified by the fence of the hold.
@@ -259,8 +259,9 @@ impl Look {
                 Some(watch) => watch,
                 None => self.core.backend.watch(&self.name, Interest::Holder(self.core.id)).await?,
             };
-            let holder =
-                self.core.snapshot(&self.name).await?.and_then(|seen| seen.holders.into_iter().next());
+            let admin = self.core.backend.require_admin()?;
+            let seen = self.core.ask(|| admin.inspect(Query::Name(self.name.clone()))).await?;
+            let holder = seen.into_iter().next().and_then(|seen| seen.holders.into_iter().next());
             let left = holder.as_ref().and_then(|h| h.left);
             let leader = holder.and_then(Leader::from);
             if self.seen.as_ref() != Some(&leader) {

@@ -54,7 +54,7 @@ impl Latch {
 
     async fn get(&self) -> Result<CountReply> {
         let (core, name) = self.parts()?;
-        core.count(name, Counter::Latch, CountOp::Get, &Op::new(core)).await
+        core.read_count(name, Counter::Latch).await
     }
 
     /// Sets the count if the latch is open. Returns whether it did.

@@ -13,8 +13,9 @@ use crate::backend::{
     Claim, Durability, Error, Family, HeldBy, Holder, Kind, Mode, Name, Owner, Released, Renewal, Result,
     Waiter,
 };
-use crate::engine::acquire::{Request, Wait};
+use crate::engine::acquire::Request;
 use crate::engine::core::Core;
+use crate::engine::limit::Wait;
 
 /// A lock, or what is acquired like one: a half of a read/write lock, permits of a semaphore. It is a template, a name
 /// with options: cheap to clone, without state, and usable any number of times.
@@ -199,9 +200,9 @@ impl Lock {
         }
     }
 
-    /// Acquires it if it is free; `None` if it is not. Takes no longer than
-    /// [`Settings::call_timeout`](crate::Settings::call_timeout) and the store's own timeout for the request that is in
-    /// flight then.
+    /// Acquires it if it is free; `None` if it is not. Fails at once if connections to the store are refused, and takes
+    /// no longer than [`Settings::call_timeout`](crate::Settings::call_timeout) and the store's own timeout for the
+    /// request that is in flight then.
     ///
     /// # Errors
     /// As [`Lock::acquire`].

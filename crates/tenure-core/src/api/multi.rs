@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use crate::api::guard::while_held;
 use crate::api::{Guard, Lock};
 use crate::backend::{Backoff, Error, Fence, Lost, Name, Result};
-use crate::engine::acquire::Wait;
 use crate::engine::core::Core;
 use crate::engine::in_flight::{InFlight, Ran, Undo};
+use crate::engine::limit::Wait;
 
 /// Combines several locks into one: any kinds, from one client or several. No common order is needed.
 ///
@@ -136,7 +136,8 @@ impl MultiLock {
         let basket = Basket(Arc::new(Mutex::new(first.into_iter().collect())));
         let patience = self.locks.iter().map(|l| l.request.patience()).min().unwrap_or_default();
         let mut round = InFlight::new(self.locks[0].request.core(), &basket);
-        let others = self.try_others(held, deadline, &basket);
+        let wait = if held.is_some() { Wait::ForOthers } else { Wait::No };
+        let others = self.try_others(held, wait, deadline, &basket);
         let Ran::Done(tried) = round.run(None, patience, others).await? else {
             return Ok(Round::Left);
         };
@@ -164,13 +165,14 @@ impl MultiLock {
     async fn try_others(
         &self,
         held: Option<usize>,
+        wait: Wait,
         deadline: Option<Instant>,
         basket: &Basket,
     ) -> Result<Others> {
         let mut slowest = (Duration::ZERO, 0);
         for (i, lock) in self.locks.iter().enumerate().filter(|(i, _)| Some(*i) != held) {
             let asked = Instant::now();
-            match lock.take_by(Wait::No, deadline, None).await? {
+            match lock.take_by(wait, deadline, None).await? {
                 Some(guard) => basket.lock().push((i, guard)),
                 None => {
                     self.not_our_own(lock, basket).await?;

@@ -176,7 +176,7 @@ impl Semaphore {
         let core = &self.client.engine.core;
         core.check_open()?;
         core.backend.info().require(crate::backend::Family::Permit)?;
-        core.count(self.name.as_ref().map_err(Clone::clone)?, Counter::Size, op, &Op::new(core)).await
+        core.change_once(self.name.as_ref().map_err(Clone::clone)?, Counter::Size, op, &Op::new(core)).await
     }
 
     /// Releases the permits of a hold by its id, from any process. Returns whether there were any.

@@ -13,7 +13,7 @@ use crate::backend::{Backend, Claim, Error, Finding, Kind, Name, Query, Released
 /// # let client = tenure::Client::new(tenure::Memory::new());
 /// let guard = client.lock("orders/42").acquire().await?;
 /// let admin = client.backend().require_admin()?;
-/// let seen = admin.inspect(Query::Prefix { prefix: "orders/".to_owned(), limit: 10 }).await?;
+/// let seen = admin.inspect(Query::Prefix { prefix: "orders/".to_owned(), limit: 10, idle: false }).await?;
 /// assert_eq!(seen[0].holders[0].hold_id(), Some(guard.id()));
 /// for finding in admin.diagnose().await? {
 ///     println!("{finding}");

@@ -157,8 +157,7 @@ impl Error {
 
     /// Whether nobody listens at the address of the store.
     pub(crate) fn is_refused(&self) -> bool {
-        let Self::Unavailable { source: Some(cause), .. } = self else { return false };
-        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)
+        matches!(self, Self::Unavailable { source: Some(cause), .. } if cause.is_refused())
     }
 
     /// Returns when a retry of the same call can succeed, if known.
@@ -187,6 +186,7 @@ impl Error {
 /// # use std::{error::Error as _, io};
 /// let late = Reason::timed_out("no answer within 1s").at("etcd-1:2379");
 /// let refused = Reason::from(io::Error::from(io::ErrorKind::ConnectionRefused)).at("etcd-2:2379");
+/// assert!(refused.cause.as_ref().is_some_and(|cause| cause.is_refused()));
 /// let error = Error::unavailable("etcd", "acquire orders/42", Reason::all([late, refused]));
 /// assert!(error.to_string().contains("etcd-1:2379: no answer within 1s; etcd-2:2379: connection refused"));
 /// assert!(error.source().is_some_and(|cause| cause.is::<io::Error>()));
@@ -250,6 +250,14 @@ impl fmt::Display for Reason {
 /// `Error` already contains its text. Two of them are equal if they say the same.
 #[derive(Debug, Clone)]
 pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
+
+impl Cause {
+    /// Whether a connection was refused: nobody listens at the address. A caller that does not wait is told that at
+    /// once.
+    pub fn is_refused(&self) -> bool {
+        self.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)
+    }
+}
 
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for Cause {
     fn from(error: E) -> Self {

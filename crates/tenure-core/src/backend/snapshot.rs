@@ -17,6 +17,8 @@ pub enum Query {
         prefix: String,
         /// The maximum number of names.
         limit: usize,
+        /// Whether idle names are included, see [`Snapshot::is_idle`].
+        idle: bool,
     },
 }
 
@@ -28,6 +30,7 @@ pub enum Query {
 ///
 /// // What a store answers: here a lock that a thread of a JVM holds, and a waiter.
 /// let mut seen = Snapshot::new(Name::new("orders/42")?, Family::Lock);
+/// assert!(seen.is_idle());
 /// let mut holder = Holder::new("4f3c2b1a:17", Mode::Exclusive);
 /// holder.foreign = true;
 /// assert_eq!(holder.hold_id(), None); // not an id of ours
@@ -70,6 +73,12 @@ impl Snapshot {
             count: None,
             unread: None,
         }
+    }
+
+    /// Whether it is not in use, although the store knows it: a semaphore of which only the size is stored, without
+    /// holders and waiters. The number of a latch or of a counting semaphore is in use until it is deleted.
+    pub fn is_idle(&self) -> bool {
+        self.holders.is_empty() && self.waiters.is_empty() && self.count.is_none() && self.unread.is_none()
     }
 }
 

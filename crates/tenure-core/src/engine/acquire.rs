@@ -1,22 +1,22 @@
 //! From a request to an entry: the first attempt, in the caller's task. If that is busy, the caller waits at the gate.
 
-use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::backend::{Attempt, Backoff, Claim, Durability, Error, Fence, Kind, Name, Owner, Result, Time};
+use crate::backend::{Attempt, Claim, Durability, Error, Fence, Kind, Name, Owner, Result, Time};
+use crate::engine::Deadlocks;
 use crate::engine::acquisition::Acquisition;
 use crate::engine::core::{Core, Engine};
 use crate::engine::entry::Entry;
 use crate::engine::gate::{self, Waiter, Want};
 use crate::engine::hold::{Hold, Terms};
 use crate::engine::in_flight::{InFlight, Ran, Undo};
+use crate::engine::limit::{Limit, RETRIES, Wait};
 use crate::engine::mailbox::Grant;
 use crate::engine::reentry::{Slot, SlotUse};
 use crate::engine::telemetry::{AcquireStats, AcquireTrace};
-use crate::engine::{Deadlocks, Settings};
 
 /// The content of a template: a name, a kind and options. No I/O.
 #[derive(Clone, Debug)]
@@ -32,61 +32,6 @@ pub(crate) struct Request {
     pub(crate) note: Option<Arc<str>>,
     pub(crate) durability: Option<Durability>,
     pub(crate) token: Option<Arc<str>>,
-}
-
-/// How long to wait for the lock.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Wait {
-    No,
-    Forever,
-    For(Duration),
-}
-
-impl Wait {
-    fn as_duration(self) -> Option<Duration> {
-        match self {
-            Self::No => None,
-            Self::Forever => Some(Duration::MAX),
-            Self::For(d) => Some(d),
-        }
-    }
-
-    pub(crate) fn deadline(self) -> Option<Instant> {
-        match self {
-            Self::For(d) => Instant::now().checked_add(d),
-            _ => None,
-        }
-    }
-
-    /// Returns the limit by which the store must answer: the call timeout for a call that does not wait, the outage
-    /// setting for one that waits, and in both cases not later than the deadline (but never less than
-    /// [`Settings::answer`]).
-    pub(crate) fn limit(self, deadline: Option<Instant>, settings: &Settings) -> Limit {
-        let now = Instant::now();
-        let patience = if self == Self::No { settings.call_timeout } else { settings.outage };
-        let end = deadline.map_or(now + patience, |at| at.min(now + patience).max(now + settings.answer()));
-        Limit { end, cut: deadline.map(|_| end), waits: self != Self::No }
-    }
-}
-
-/// The time limit by which the store must have answered.
-#[derive(Clone, Copy)]
-pub(crate) struct Limit {
-    /// No new request is sent after it.
-    pub(crate) end: Instant,
-    /// When to stop waiting for a request in flight, if the caller set a deadline. Otherwise the backend's own timeout
-    /// applies.
-    pub(crate) cut: Option<Instant>,
-    /// Whether the caller waits. If not, it is told at once that connections are refused.
-    pub(crate) waits: bool,
-}
-
-impl Limit {
-    /// The limit for a caller that must not block others.
-    pub(crate) fn within(time: Duration) -> Self {
-        let end = Instant::now() + time;
-        Self { end, cut: Some(end), waits: true }
-    }
 }
 
 /// The result of one attempt.
@@ -290,8 +235,7 @@ async fn first(asked: &Acquisition, claim: &Arc<Claim>, stats: &AcquireStats, li
             }
         };
         unknown |= error.is_unknown();
-        let over = Instant::now() >= limit.end || (!limit.waits && error.is_refused());
-        if !error.is_transient() || error.retry_after().is_some() || over {
+        if limit.ends_with(&error) || error.retry_after().is_some() {
             if !unknown {
                 attempt.keep();
             }
@@ -311,53 +255,10 @@ async fn first(asked: &Acquisition, claim: &Arc<Claim>, stats: &AcquireStats, li
     }
 }
 
-/// The backoff for retries against a failing store.
-pub(crate) const RETRIES: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_secs(1));
-
 impl Core {
     /// How long a grant may stay uncollected.
     pub(crate) fn patience(&self, lease: Duration) -> Duration {
         lease.min(self.settings.lease) / 3
-    }
-
-    /// Runs an idempotent call, retried for `patience` while the store fails.
-    pub(crate) async fn retry<T, F: Future<Output = Result<T>>>(
-        self: &Arc<Self>,
-        patience: Duration,
-        call: impl FnMut() -> F,
-    ) -> Result<T> {
-        self.ask_until(Instant::now() + patience, call).await
-    }
-
-    /// Runs an idempotent call, retried for the call timeout.
-    pub(crate) async fn ask<T, F: Future<Output = Result<T>>>(
-        self: &Arc<Self>,
-        call: impl FnMut() -> F,
-    ) -> Result<T> {
-        self.retry(self.settings.call_timeout, call).await
-    }
-
-    /// Runs an idempotent call, retried until `limit` while the store fails.
-    pub(crate) async fn ask_until<T, F: Future<Output = Result<T>>>(
-        self: &Arc<Self>,
-        limit: Instant,
-        mut call: impl FnMut() -> F,
-    ) -> Result<T> {
-        let mut backoff = RETRIES;
-        loop {
-            let error = match call().await {
-                Err(error) if error.is_transient() && Instant::now() < limit => error,
-                answer => return answer,
-            };
-            if self.by(Some(limit), self.sleep(backoff.failed_by(self.chance()))).await?.is_none() {
-                return Err(error);
-            }
-        }
-    }
-
-    pub(crate) fn out_of_time(&self, what: impl ToString) -> Error {
-        let info = self.backend.info();
-        info.locate(Error::unknown(info.scheme, what, "no answer within the time that the caller gave it"))
     }
 }
 
@@ -501,7 +402,7 @@ async fn reenter(
         let seen = core.suspicions();
         stats.attempt();
         let last = Mutex::new(None);
-        let call = core.ask_until(limit.end, async || {
+        let call = core.ask_until(limit, async || {
             // The store may keep it for that long even if this request is never answered.
             hold.may_last(lease, call_timeout);
             core.backend.try_acquire(&claim).await.inspect_err(|e| *last.lock().unwrap() = Some(e.clone()))

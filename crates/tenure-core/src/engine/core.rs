@@ -139,9 +139,10 @@ impl Core {
         self.poll() * if kind.is_queued() { 3 } else { 30 }
     }
 
+    /// Reads the state of a name, for a caller that does not wait.
     pub(crate) async fn snapshot(self: &Arc<Self>, name: &Name) -> Result<Option<Snapshot>> {
         let admin = self.backend.require_admin()?;
-        Ok(self.ask(|| admin.inspect(Query::Name(name.clone()))).await?.into_iter().next())
+        Ok(self.read(|| admin.inspect(Query::Name(name.clone()))).await?.into_iter().next())
     }
 
     /// Releases everything held, ends all waits, and makes later calls fail.

@@ -4,15 +4,13 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use tokio::time::Instant;
-
 use crate::backend::{CountOp, CountReply, Counter, Error, Name, OpId, Result};
-use crate::engine::acquire::Wait;
 use crate::engine::acquisition::Acquisition;
 use crate::engine::core::{Core, Engine};
 use crate::engine::gate::{self, Waited, Waiter, Want};
 use crate::engine::hold::Terms;
 use crate::engine::in_flight::{InFlight, Ran, Undo};
+use crate::engine::limit::{Limit, Wait};
 use crate::engine::mailbox::Grant;
 use crate::engine::ops::{Op, REPEATABLE};
 use crate::engine::telemetry::AcquireTrace;
@@ -31,7 +29,7 @@ impl Take {
 
     /// Takes `n` permits, retried with the same id until it is answered. Also returns whether one of the failed calls
     /// may have been executed.
-    async fn answer(&self, core: &Arc<Core>, n: u64, limit: Instant) -> (Result<CountReply>, bool) {
+    async fn answer(&self, core: &Arc<Core>, n: u64, limit: Limit) -> (Result<CountReply>, bool) {
         let (unknown, take) = (AtomicBool::new(false), CountOp::TakeIfAtLeast(n));
         let call = async || {
             let answer = core
@@ -104,15 +102,37 @@ impl Drop for Taken {
 }
 
 impl Core {
-    /// Runs one operation on a count, retried with the same id until it is answered.
-    pub(crate) async fn count(
+    /// Reads a count.
+    pub(crate) async fn read_count(self: &Arc<Self>, name: &Name, counter: Counter) -> Result<CountReply> {
+        let id = Op::new(self);
+        self.read(|| async { self.backend.count(name, counter, CountOp::Get, id.repeatable(name)?).await })
+            .await
+    }
+
+    /// Runs one change of a count, retried with the same id until it is answered.
+    pub(crate) async fn change_once(
         self: &Arc<Self>,
         name: &Name,
         counter: Counter,
         op: CountOp,
         id: &Op,
     ) -> Result<CountReply> {
-        self.ask(|| async { self.backend.count(name, counter, op, id.repeatable(name)?).await }).await
+        let unanswered = Mutex::new(None);
+        let call = async || {
+            let answer = self.backend.count(name, counter, op, id.repeatable(name)?).await;
+            if let Err(error) = answer.as_ref()
+                && error.is_unknown()
+            {
+                *unanswered.lock().unwrap() = Some(error.clone());
+            }
+            answer
+        };
+        let answer = self.ask(call).await;
+        match (answer, unanswered.into_inner().unwrap()) {
+            // The last try was not executed, but an earlier one may have been.
+            (Err(error), Some(unknown)) if error.is_transient() => Err(unknown),
+            (answer, _) => answer,
+        }
     }
 
     /// Runs an operation that is completed once started: if the future is dropped, it continues in the background with
@@ -148,7 +168,7 @@ impl Core {
             }
         }
         let mut finish = Finish { core: self, name, counter, op, id: Arc::new(Op::new(self)), done: false };
-        let answer = self.count(name, counter, op, &finish.id).await;
+        let answer = self.change_once(name, counter, op, &finish.id).await;
         finish.done = true;
         answer
     }
@@ -174,13 +194,13 @@ pub(crate) async fn take(
         let take = Take::new(core, name);
         trace.stats.attempt();
         let mut attempt = InFlight::new(core, &take);
-        let call = take.answer(core, n, limit.end);
+        let call = take.answer(core, n, limit);
         match attempt.run(limit.cut, core.patience(core.settings.lease), call).await? {
             Ran::OutOfTime => return Err(core.out_of_time(format_args!("take permits of {name}"))),
             Ran::Revoked => {}
             Ran::Done((Ok(reply), _)) => {
                 attempt.keep();
-                if reply.applied || wait == Wait::No {
+                if reply.applied || wait.is_try() {
                     return Ok(reply.applied);
                 }
                 break;

@@ -15,6 +15,7 @@ pub(crate) mod hold;
 pub(crate) mod in_flight;
 pub(crate) mod keeper;
 pub(crate) mod leases;
+pub(crate) mod limit;
 pub(crate) mod mailbox;
 pub(crate) mod ops;
 pub(crate) mod reentry;

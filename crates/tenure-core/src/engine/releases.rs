@@ -11,9 +11,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use crate::backend::{Claim, Error, Name, Released, Result, Time};
-use crate::engine::acquire::RETRIES;
 use crate::engine::core::Core;
 use crate::engine::hold::Hold;
+use crate::engine::limit::RETRIES;
 use crate::engine::worker::wake_all;
 
 /// The pending releases by name, each with its number and start time.

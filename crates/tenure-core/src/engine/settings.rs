@@ -13,8 +13,9 @@ pub struct Settings {
     /// Lease of a lock that is acquired without one; it is renewed every third of it. Default: 30 s.
     pub lease: Duration,
     /// How long a call that does not wait for a lock tries to get an answer from the store; a request already sent by
-    /// then has its own timeout. Default: 5 s. A call that waits ends with its wait, but however short that is, the
-    /// store is given a twenty-fifth of this to answer, at least 200 ms and at most 5 s.
+    /// then has its own timeout. Default: 5 s. A try, or a call that only looks, fails at once if connections are
+    /// refused. A call that waits ends with its wait, but however short that is, the store is given a twenty-fifth of
+    /// this to answer, at least 200 ms and at most 5 s.
     pub call_timeout: Duration,
     /// How long a waiting call, or a waiter, tolerates a store that does not answer. Default: 30 s.
     pub outage: Duration,

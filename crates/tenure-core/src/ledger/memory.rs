@@ -156,18 +156,23 @@ impl LedgerStore for MemoryStore {
         Ok(table.ledgers.get(name).map(|ledger| (ledger.clone(), self.now())))
     }
 
-    async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(Name, Ledger, Now)>> {
+    async fn scan<R: Send>(
+        &self,
+        prefix: &str,
+        limit: usize,
+        mut read: impl FnMut(&Name, Ledger, Now) -> Option<R> + Send,
+    ) -> Result<Vec<R>> {
         let table = self.table.lock().unwrap();
         let now = self.now();
-        let mut found: Vec<_> = table
-            .ledgers
-            .iter()
-            .filter(|(name, ledger)| name.as_str().starts_with(prefix) && !ledger.is_idle())
-            .map(|(name, ledger)| (name.clone(), ledger.clone(), now))
-            .collect();
-        found.sort_by(|(a, ..), (b, ..)| a.cmp(b));
-        found.truncate(limit);
-        Ok(found)
+        let wanted =
+            |(name, ledger): &(&Name, &Ledger)| name.as_str().starts_with(prefix) && !ledger.is_idle();
+        let mut found: Vec<_> = table.ledgers.iter().filter(wanted).collect();
+        found.sort_by_key(|(name, _)| *name);
+        Ok(found
+            .into_iter()
+            .filter_map(|(name, ledger)| read(name, ledger.clone(), now))
+            .take(limit)
+            .collect())
     }
 
     async fn diagnose(&self) -> Result<Vec<Finding>> {

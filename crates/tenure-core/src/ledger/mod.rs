@@ -9,6 +9,7 @@ mod entries;
 mod expiry;
 mod memory;
 mod records;
+mod size;
 mod snapshot;
 mod store;
 
@@ -19,6 +20,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use self::admission::InTheWay;
+use self::size::IDLE;
 use crate::backend::{
     Claim, ClientId, Counter, Error, Family, Fence, HoldId, Kind, Name, Process, Released, Result,
 };
@@ -272,15 +274,7 @@ impl Ledger {
             alive
         });
         dirty |= self.prune_ops(now);
-        if self.holders.is_empty()
-            && self.waiters.is_empty()
-            && let Some(idle) = &mut self.idle
-        {
-            dirty |= idle.adopt(now, IDLE);
-            if idle.is_over(now) {
-                (self.size, self.idle, dirty) = (None, None, true);
-            }
-        }
+        dirty |= self.prune_size(now);
         self.effects.dirty |= dirty | gone;
         self.effects.holder |= leader;
         if gone {
@@ -447,13 +441,6 @@ impl Ledger {
         Released::Freed
     }
 
-    /// Counts the time without use from now on.
-    fn stay(&mut self, now: Now) {
-        if let Some(idle) = &mut self.idle {
-            idle.extend(now, IDLE);
-        }
-    }
-
     /// Removes the waiters and watchers of dead clients.
     pub fn forget_waiters(&mut self, dead: &HashSet<ClientId>) {
         let before = self.waiters.len() + self.watchers.len();
@@ -571,9 +558,6 @@ impl Ledger {
         }
     }
 }
-
-/// How long the size of a semaphore that nobody uses is remembered.
-const IDLE: Duration = Duration::from_secs(86_400);
 
 /// How long a watcher in another process is remembered without a refresh.
 const WATCHER: Duration = Duration::from_secs(10);

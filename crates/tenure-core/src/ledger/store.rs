@@ -57,12 +57,14 @@ pub trait LedgerStore: fmt::Debug + Send + Sync + 'static {
         async { Ok(None) }
     }
 
-    /// Returns the ledgers in use whose names start with `prefix`, sorted, at most `limit`.
-    fn scan(
+    /// Passes the ledgers whose names start with `prefix` to `read`, sorted by name, except idle ones. Returns what it
+    /// finds in them, at most `limit`.
+    fn scan<R: Send>(
         &self,
         prefix: &str,
         limit: usize,
-    ) -> impl Future<Output = Result<Vec<(Name, Ledger, Now)>>> + Send;
+        read: impl FnMut(&Name, Ledger, Now) -> Option<R> + Send,
+    ) -> impl Future<Output = Result<Vec<R>>> + Send;
 
     /// Checks whether the store is configured so that the guarantees can be kept.
     fn diagnose(&self) -> impl Future<Output = Result<Vec<Finding>>> + Send {
@@ -207,12 +209,11 @@ impl<S: LedgerStore> Admin for Ledgered<S> {
                 let seen = store.peek(&name).await?;
                 Ok(seen.and_then(|(mut ledger, now)| ledger.snapshot(&name, now)).into_iter().collect())
             }
-            Query::Prefix { prefix, limit } => {
-                let found = store.scan(&prefix, limit).await?;
-                Ok(found
-                    .into_iter()
-                    .filter_map(|(name, mut ledger, now)| ledger.snapshot(&name, now))
-                    .collect())
+            Query::Prefix { prefix, limit, idle } => {
+                let listed = |name: &Name, mut ledger: Ledger, now| {
+                    ledger.snapshot(name, now).filter(|seen| idle || !seen.is_idle())
+                };
+                store.scan(&prefix, limit, listed).await
             }
         }
     }

@@ -17,7 +17,7 @@ async fn those_who_wait_look_once_and_not_at_each_step() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
     store.tell(move |call| {
-        counted.fetch_add(usize::from(matches!(call, Call::Other)), SeqCst);
+        counted.fetch_add(usize::from(matches!(call, Call::Count(_))), SeqCst);
         Act::Pass
     });
     let client = store.client(|settings| settings.poll = Some(Duration::from_secs(3600)));

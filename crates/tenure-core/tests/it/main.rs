@@ -10,6 +10,7 @@ mod limits;
 mod listener;
 mod minimum;
 mod puppet;
+mod refused;
 mod simulation;
 mod telemetry;
 mod unavailable;

@@ -1,12 +1,15 @@
 //! A store in memory that does with each call what a test tells it to.
 
+use std::future::Future;
+use std::io;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tenure_core::backend::{
-    Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Released, Renewal, Watch,
+    Admin, Attempt, Backend, CountOp, CountReply, Counter, Info, Interest, Query, Released, Renewal,
+    Snapshot, Watch,
 };
-use tenure_core::{Claim, Client, Clock, Error, Memory, Name, OpId, Result, Settings};
+use tenure_core::{Claim, Client, Clock, Error, Finding, Memory, Name, OpId, Result, Settings};
 
 /// A call, as a test sees it.
 #[derive(Debug)]
@@ -16,7 +19,10 @@ pub(crate) enum Call<'a> {
     Renew(&'a [Arc<Claim>]),
     /// Asked by the keeper itself, before it sends renewals.
     Shard,
-    Other,
+    Count(CountOp),
+    /// Of people.
+    Inspect,
+    Diagnose,
 }
 
 /// What becomes of a call.
@@ -28,6 +34,10 @@ pub(crate) enum Act {
     Hang,
     /// It is not done, and that is said.
     Fail,
+    /// It is not done, because nobody listens.
+    Refuse,
+    /// It is done, and the answer is lost.
+    Lose,
     /// The store panics.
     Panic,
 }
@@ -74,12 +84,19 @@ impl Puppet {
         (self.tell.lock().unwrap())(call)
     }
 
-    async fn allows(&self, call: Call<'_>) -> Result<()> {
+    async fn answer<T>(&self, call: Call<'_>, done: impl Future<Output = Result<T>>) -> Result<T> {
         match self.act(&call) {
-            Act::Pass => Ok(()),
+            Act::Pass => done.await,
             Act::Panic => panic!("a store that panics, as this test wants it to"),
             Act::Hang => std::future::pending().await,
             Act::Fail => Err(Error::unavailable("puppet", "a call", "it is told to fail")),
+            Act::Refuse => {
+                Err(Error::unavailable("puppet", "a call", io::Error::from(io::ErrorKind::ConnectionRefused)))
+            }
+            Act::Lose => {
+                done.await?;
+                Err(Error::unknown("puppet", "a call", "it is told to lose the answer"))
+            }
         }
     }
 }
@@ -91,8 +108,7 @@ impl Backend for Puppet {
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
-        self.allows(Call::Acquire(claim)).await?;
-        self.inner.try_acquire(claim).await
+        self.answer(Call::Acquire(claim), self.inner.try_acquire(claim)).await
     }
 
     async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
@@ -100,18 +116,15 @@ impl Backend for Puppet {
     }
 
     async fn renew(&self, claims: &[Arc<Claim>]) -> Result<Vec<Renewal>> {
-        self.allows(Call::Renew(claims)).await?;
-        self.inner.renew(claims).await
+        self.answer(Call::Renew(claims), self.inner.renew(claims)).await
     }
 
     async fn release(&self, claim: &Claim, left: u32) -> Result<Released> {
-        self.allows(Call::Release).await?;
-        self.inner.release(claim, left).await
+        self.answer(Call::Release, self.inner.release(claim, left)).await
     }
 
     async fn count(&self, name: &Name, counter: Counter, op: CountOp, id: OpId) -> Result<CountReply> {
-        self.allows(Call::Other).await?;
-        self.inner.count(name, counter, op, id).await
+        self.answer(Call::Count(op), self.inner.count(name, counter, op, id)).await
     }
 
     fn shard(&self, _: &Name) -> usize {
@@ -120,6 +133,17 @@ impl Backend for Puppet {
     }
 
     fn admin(&self) -> Option<&dyn Admin> {
-        self.inner.admin()
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Admin for Puppet {
+    async fn inspect(&self, query: Query) -> Result<Vec<Snapshot>> {
+        self.answer(Call::Inspect, self.inner.inspect(query)).await
+    }
+
+    async fn diagnose(&self) -> Result<Vec<Finding>> {
+        self.answer(Call::Diagnose, self.inner.diagnose()).await
     }
 }

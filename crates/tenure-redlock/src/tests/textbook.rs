@@ -173,7 +173,11 @@ impl Fixture {
     /// Whether nothing is held or waited for on any node.
     async fn is_empty(&self) -> bool {
         for node in &self.nodes {
-            let all = node.inner.inspect(Query::Prefix { prefix: String::new(), limit: 9 }).await.unwrap();
+            let all = node
+                .inner
+                .inspect(Query::Prefix { prefix: String::new(), limit: 9, idle: true })
+                .await
+                .unwrap();
             if all.iter().any(|s| !s.holders.is_empty() || !s.waiters.is_empty()) {
                 return false;
             }

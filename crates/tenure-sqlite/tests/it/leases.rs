@@ -213,7 +213,7 @@ async fn names_are_listed_in_order_by_prefix() {
     }
     fence_of(&client, "b/idle").await;
     let names = async |prefix: &str, limit| {
-        let query = Query::Prefix { prefix: prefix.to_owned(), limit };
+        let query = Query::Prefix { prefix: prefix.to_owned(), limit, idle: true };
         let found = client.backend().require_admin().unwrap().inspect(query).await.unwrap();
         found.into_iter().map(|s| s.name.to_string()).collect::<Vec<_>>()
     };

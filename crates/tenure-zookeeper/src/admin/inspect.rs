@@ -9,7 +9,7 @@ use tenure_core::{Family, Fence, Name};
 
 use crate::error::RequestResult;
 use crate::recipe::Store;
-use crate::recipe::counters::has_only_remembered_ops;
+use crate::recipe::counters::{has_idle_size, has_only_remembered_ops};
 use crate::recipe::node::{Child, Marker};
 use crate::recipe::path::{COUNTERS, LEASES, LOCKS};
 use crate::recipe::queue::Queue;
@@ -57,10 +57,6 @@ impl Store {
             false => None,
         };
         let mut snapshot = empty_snapshot(name.clone());
-        // The client that opened the latch may be gone, so tidy up here. Best effort: this login may lack the right.
-        if ledger.as_ref().is_some_and(has_only_remembered_ops) {
-            drop(self.prune_ledger(path).await);
-        }
         let family = apply_ledger(&mut snapshot, ledger.as_ref());
         if let Some(first) = queue.children.first() {
             snapshot.family = first.family();
@@ -79,15 +75,18 @@ impl Store {
             let (waiting, taken) = join(folder(&locks), folder(&leases)).await;
             snapshot.waiters = waiting?.iter().map(Read::waiter).collect();
             snapshot.holders = permits(&taken?);
-        } else {
-            match family {
-                Some(family) => snapshot.family = family,
-                None => return Ok(None),
-            }
+        } else if let Some(family) = family {
+            snapshot.family = family;
         }
         snapshot.fence = snapshot.holders.iter().filter_map(|holder| holder.fence).max();
-        let nothing = snapshot.holders.is_empty() && snapshot.waiters.is_empty() && family.is_none();
-        Ok((!nothing).then_some(snapshot))
+        let is_idle = snapshot.is_idle();
+        let forgotten = is_idle && ledger.as_ref().is_some_and(has_idle_size);
+        // The clients that used it may be gone, so tidy up here. Best effort: this login may lack the right.
+        if forgotten || ledger.as_ref().is_some_and(has_only_remembered_ops) {
+            drop(self.prune_ledger(path).await);
+        }
+        let is_known = family.is_some() && !forgotten;
+        Ok((!is_idle || is_known).then_some(snapshot))
     }
 }
 

@@ -42,12 +42,14 @@ impl Tree {
 }
 
 impl Store {
-    /// The first names in use with this prefix, in order. An unreadable one is included, with the reason.
+    /// The first names in use with this prefix, in order, and idle ones if wanted. An unreadable one is included, with
+    /// the reason.
     pub(crate) async fn names(
         &self,
         session: &Session,
         prefix: &str,
         limit: usize,
+        idle: bool,
     ) -> RequestResult<Vec<Snapshot>> {
         let mut tree = Tree { folders: BTreeMap::from([self.paths.folder_of(prefix)]), ..Tree::default() };
         // Doubles the batch while folders turn out not to be names, which cannot be known without visiting them.
@@ -60,7 +62,8 @@ impl Store {
             while let Some(seen) = looks.next().await {
                 let (full_name, seen, below) = seen?;
                 any |= seen.is_some();
-                tree.found.extend(seen.map(|seen| (full_name, seen)));
+                let listed = seen.filter(|seen| idle || !seen.is_idle());
+                tree.found.extend(listed.map(|seen| (full_name, seen)));
                 tree.folders.extend(below);
             }
             batch = if any { 1 } else { (batch * 2).min(MAX_IN_FLIGHT) };

@@ -25,11 +25,11 @@ impl Admin for ZooKeeper {
                 })
                 .await
             }
-            Query::Prefix { prefix, limit } => {
+            Query::Prefix { prefix, limit, idle } => {
                 self.run("list", "/".into(), async move {
                     let session = store.sessions.get_or_connect().await?;
                     session.client.sync().await?;
-                    store.names(&session, &prefix, limit).await
+                    store.names(&session, &prefix, limit, idle).await
                 })
                 .await
             }

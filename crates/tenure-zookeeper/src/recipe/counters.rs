@@ -32,34 +32,40 @@ impl Store {
             CountOp::Get => None,
             _ => Some(self.counter_mutex.lock(path, self.sessions.options().timeout).await?),
         };
-        let session = self.sessions.get_or_connect().await?;
-        let change =
-            |ledger: &mut Ledger| ledger.count(name, counter, op, id, now()).map_err(RequestError::Config);
-        let (reply, ledger) = self.update_ledger(&session, path, change).await?;
+        let changing = async {
+            let session = self.sessions.get_or_connect().await?;
+            let change = |ledger: &mut Ledger| {
+                // Permits in use are nodes of their own, so it must not forget their size by itself.
+                let idle = ledger.idle.take();
+                let reply = ledger.count(name, counter, op, id, now()).map_err(RequestError::Config)?;
+                let is_set = counter == Counter::Size && op != CountOp::Get && reply.applied;
+                ledger.idle = idle.filter(|_| !is_set);
+                Ok(reply)
+            };
+            self.update_ledger(&session, path, change).await
+        };
+        let answer = changing.await;
         if let Some(guard) = guard {
-            guard.record_answer();
+            guard.record(&answer);
         }
+        let (reply, ledger) = answer?;
         if has_only_remembered_ops(&ledger) {
             self.prune_ledger_later(path);
         }
         Ok(reply)
     }
 
-    /// The size of a semaphore: the stored one, or `limit`, which is then stored.
+    /// The size of a semaphore: the stored one, or `limit`, which is then stored. `None` if it depends on whether
+    /// permits are `in_use`, see [`Ledger::size_for`].
     pub(crate) async fn semaphore_size(
         &self,
         session: &Session,
         record: &ClaimRecord,
         limit: u32,
-    ) -> RequestResult<u64> {
-        let set = |ledger: &mut Ledger| {
-            let size = *ledger.size.get_or_insert_with(|| {
-                ledger.effects.dirty = true;
-                limit
-            });
-            Ok(u64::from(size))
-        };
-        Ok(self.update_ledger(session, &record.path, set).await?.0)
+        in_use: Option<bool>,
+    ) -> RequestResult<Option<u64>> {
+        let size = |ledger: &mut Ledger| Ok(ledger.size_for(limit, in_use, now()).map(u64::from));
+        Ok(self.update_ledger(session, &record.path, size).await?.0)
     }
 
     /// Reads the ledger of a name, without changing it.
@@ -147,7 +153,8 @@ impl Store {
         });
     }
 
-    /// Deletes the ledger of a name if it only remembers operations that are not retried any more.
+    /// Deletes the ledger of a name if it only has operations that are not retried any more, or the size of a semaphore
+    /// that nobody has used for long. For names that are not in use.
     pub(crate) async fn prune_ledger(&self, path: &str) -> RequestResult<Ledger> {
         let Some(session) = self.sessions.current().await else { return Ok(Ledger::default()) };
         let prune = |ledger: &mut Ledger| {
@@ -156,6 +163,11 @@ impl Store {
         };
         Ok(self.update_ledger(&session, path, prune).await?.1)
     }
+}
+
+/// Whether the size of a semaphore is forgotten unless permits are in use.
+pub(crate) fn has_idle_size(ledger: &Ledger) -> bool {
+    ledger.idle.as_ref().is_some_and(|idle| idle.is_over(now()))
 }
 
 pub(crate) fn has_only_remembered_ops(ledger: &Ledger) -> bool {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::OwnedMutexGuard;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::error::{RequestError, RequestResult};
 
@@ -21,6 +21,8 @@ struct Entry {
     mutex: Arc<tokio::sync::Mutex<()>>,
     /// How many of its holders were answered by a server.
     answered: Arc<AtomicU64>,
+    /// Why and when the servers refused the last connection: whoever waits behind fails with it instead of trying, too.
+    refused: Arc<Mutex<Option<(Instant, RequestError)>>>,
     users: usize,
 }
 
@@ -35,19 +37,25 @@ pub(crate) struct KeyedGuard<'a> {
     // Dropped in this order: the mutex is released before its entry may be removed.
     _guard: OwnedMutexGuard<()>,
     _registration: Registration<'a>,
-    answered: Arc<AtomicU64>,
+    entry: Entry,
 }
 
 impl KeyedMutex {
-    /// Waits in FIFO order for as long as those ahead are answered. Fails if none is answered within `limit`:
-    /// otherwise many in a row would wait for that time each.
+    /// Waits in FIFO order for as long as those ahead are answered. Fails if none is answered within `limit`, or if
+    /// connections are refused meanwhile: otherwise many in a row would wait for that each.
     pub(crate) async fn lock<'a>(&'a self, path: &'a str, limit: Duration) -> RequestResult<KeyedGuard<'a>> {
+        let called_at = Instant::now();
         let (_registration, entry) = self.register(path);
-        let mut guard = pin!(entry.mutex.lock_owned());
+        let mut guard = pin!(entry.mutex.clone().lock_owned());
         let mut answered = entry.answered.load(SeqCst);
         loop {
             if let Ok(_guard) = timeout(limit, &mut guard).await {
-                return Ok(KeyedGuard { _guard, _registration, answered: entry.answered });
+                if let Some((at, error)) = &*entry.refused.lock().unwrap()
+                    && *at >= called_at
+                {
+                    return Err(error.clone());
+                }
+                return Ok(KeyedGuard { _guard, _registration, entry });
             }
             let before = std::mem::replace(&mut answered, entry.answered.load(SeqCst));
             if answered == before {
@@ -67,9 +75,15 @@ impl KeyedMutex {
 }
 
 impl KeyedGuard<'_> {
-    /// Records that the store has answered.
-    pub(crate) fn record_answer(&self) {
-        self.answered.fetch_add(1, SeqCst);
+    /// Records what became of the change.
+    pub(crate) fn record<T>(&self, answer: &RequestResult<T>) {
+        match answer {
+            Ok(_) => drop(self.entry.answered.fetch_add(1, SeqCst)),
+            Err(error) if error.is_refused() => {
+                *self.entry.refused.lock().unwrap() = Some((Instant::now(), error.clone()));
+            }
+            Err(_) => {}
+        }
     }
 }
 
@@ -87,6 +101,8 @@ impl Drop for Registration<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use futures_util::future::join_all;
     use tokio::time::sleep;
 
@@ -102,11 +118,31 @@ mod tests {
             assert_eq!(inside.fetch_add(1, SeqCst), 0);
             sleep(LIMIT * 2 / 3).await;
             inside.fetch_sub(1, SeqCst);
-            guard.record_answer();
+            guard.record(&RequestResult::Ok(()));
             RequestResult::Ok(())
         });
         assert!(join_all(changes).await.iter().all(Result::is_ok));
         assert!(mutexes.0.lock().unwrap().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_behind_a_refused_change_is_refused_with_it() {
+        let (mutexes, tried) = (KeyedMutex::default(), AtomicU64::new(0));
+        let change = async || {
+            let guard = mutexes.lock("/a", LIMIT).await?;
+            tried.fetch_add(1, SeqCst);
+            sleep(LIMIT / 2).await;
+            let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+            let answer = RequestResult::<()>::Err(RequestError::not_sent(refused));
+            guard.record(&answer);
+            answer
+        };
+        for round in 1..=2 {
+            let answers = join_all((0..20).map(|_| change())).await;
+            assert!(answers.iter().all(|answer| answer.as_ref().is_err_and(RequestError::is_refused)));
+            assert_eq!(tried.load(SeqCst), round, "one of them tries");
+            sleep(LIMIT).await;
+        }
     }
 
     #[tokio::test(start_paused = true)]

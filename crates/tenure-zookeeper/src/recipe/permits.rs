@@ -39,8 +39,12 @@ impl Permits<'_> {
         }
         let count_permits = async || {
             loop {
-                let (size, taken) = join(self.size(), self.list(&leases)).await;
+                let (size, taken) = join(self.size(None), self.list(&leases)).await;
                 let (size, taken) = (size?, taken?);
+                let size = match size {
+                    Some(size) => size,
+                    None => self.size(Some(!taken.is_empty())).await?.unwrap_or(self.limit.into()),
+                };
                 let wanted = taken.len() as u64 + u64::from(n);
                 let there = if wanted > size { Queue::new(taken).children } else { Vec::new() };
                 if !store.delete_orphans(session, &leases, &there, record.id.client).await? {
@@ -142,7 +146,8 @@ impl Permits<'_> {
         let creates = join_all((0..n).map(|_| session.client.create(&stem, note, Mode::EphemeralSequential)));
         // Sent at once, and executed in this order: the next in the queue sees what was taken here.
         let (created, taken, size, ()) =
-            join4(creates, self.list(leases), self.size(), self.leave_queue(attempt.node.take())).await;
+            join4(creates, self.list(leases), self.size(Some(true)), self.leave_queue(attempt.node.take()))
+                .await;
         let (mut made, mut failed) = (Vec::new(), None);
         for one in created {
             match one {
@@ -157,7 +162,7 @@ impl Permits<'_> {
         }
         let verdict = match failed {
             Some(error) => Err(error),
-            None => taken.and_then(|taken| Ok((taken.len() as u64, size?))),
+            None => taken.and_then(|taken| Ok((taken.len() as u64, size?.unwrap_or(self.limit.into())))),
         };
         let (used, size) = match verdict {
             Ok(verdict) => verdict,
@@ -184,8 +189,8 @@ impl Permits<'_> {
         Ok(Some(Outcome::Granted { fence: Fence(fence as u64), paths }))
     }
 
-    async fn size(&self) -> RequestResult<u64> {
-        self.store.semaphore_size(self.session, self.record, self.limit).await
+    async fn size(&self, in_use: Option<bool>) -> RequestResult<Option<u64>> {
+        self.store.semaphore_size(self.session, self.record, self.limit, in_use).await
     }
 
     async fn leave_queue(&self, first: Option<QueueNode>) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use tenure_core::backend::{Backoff, Reason};
+use tenure_core::backend::{Backoff, Cause, Reason};
 use tenure_core::{Error, Time};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::oneshot;
@@ -137,10 +137,24 @@ impl Driver {
     /// Reconnects. Returns `None` when the session is over: either the servers do not know it, or it has expired by
     /// our own clock and a server refuses it but begins a new one. Such a server was wiped or restored from an older
     /// backup, has an older state than we have seen, and would refuse this session forever.
+    ///
+    /// If every address refuses the connection, queued requests fail at once: whoever waits sends them again, and
+    /// everybody else need not wait. As long as any server accepts connections, it may get a leader, and they stay
+    /// queued.
     async fn reconnect(&mut self, credentials: &SessionCredentials) -> Option<Connection> {
         loop {
             self.servers.begin_round();
+            // Why nobody accepts a connection; `None` if somebody does, or may.
+            let mut refusals = Some(Vec::new());
             while let Some(connection) = self.servers.connect_next(credentials).await {
+                match &connection {
+                    Err(ConnectError::Retryable(why))
+                        if why.cause.as_ref().is_some_and(Cause::is_refused) =>
+                    {
+                        refusals.iter_mut().for_each(|all| all.push(why.clone()));
+                    }
+                    _ => refusals = None,
+                }
                 match connection {
                     Ok(connection) => return Some(connection),
                     Err(ConnectError::SessionExpired) => return None,
@@ -158,6 +172,10 @@ impl Driver {
                         tracing::warn!(session = credentials.id, %why, "no connection")
                     }
                 }
+            }
+            if let Some(all) = refusals {
+                let why = Reason::all(all).at("no connection to a server");
+                self.shared.requests.fail_queued(&RequestError::NotSent(why));
             }
             sleep(self.backoff.failed()).await;
         }

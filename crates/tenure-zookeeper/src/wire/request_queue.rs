@@ -131,16 +131,18 @@ impl RequestQueue {
         self.state.lock().unwrap().closing
     }
 
+    /// Fails all queued requests with this error. Later ones are queued again.
+    pub(crate) fn fail_queued(&self, why: &RequestError) {
+        let queued = std::mem::take(&mut self.state.lock().unwrap().queued);
+        for request in queued {
+            let _ = request.reply.send(Err(why.clone()));
+        }
+    }
+
     /// Fails all queued and later requests with this error.
     pub(crate) fn fail_all(&self, over: RequestError) {
-        let queued = {
-            let mut state = self.state.lock().unwrap();
-            state.over.get_or_insert_with(|| over.clone());
-            std::mem::take(&mut state.queued)
-        };
-        for request in queued {
-            let _ = request.reply.send(Err(over.clone()));
-        }
+        self.state.lock().unwrap().over.get_or_insert_with(|| over.clone());
+        self.fail_queued(&over);
     }
 }
 
@@ -148,8 +150,8 @@ impl RequestQueue {
 mod tests {
     use std::io;
 
-    use futures_util::future::join;
-    use testbed::io_cause;
+    use futures_util::future::{join, join3};
+    use testbed::{FAR, io_cause};
 
     use super::*;
 
@@ -176,6 +178,22 @@ mod tests {
             let error = queue.send(9, |out| out).await.unwrap_err().into_error("acquire x", "/x");
             assert_eq!(io_cause(&error), kind, "{error}");
         }
+    }
+
+    #[tokio::test]
+    async fn what_is_queued_fails_and_what_follows_is_queued_again() {
+        let queue = RequestQueue::new(FAR);
+        let refuse = async { queue.fail_queued(&RequestError::not_sent("refused")) };
+        let (first, second, ()) = join3(queue.send(9, |out| out), queue.send(9, |out| out), refuse).await;
+        for answer in [first, second] {
+            assert!(
+                matches!(&answer, Err(RequestError::NotSent(why)) if why.text == "refused"),
+                "{answer:?}"
+            );
+        }
+        assert!(queue.pop().is_none(), "they are never sent");
+        let (_, later) = join(timeout(SOON, queue.send(9, |out| out)), async { queue.pop() }).await;
+        assert!(later.is_some());
     }
 
     #[tokio::test]

@@ -28,6 +28,8 @@ use crate::{ClientId, Finding, Settings, Snapshot};
 /// for used in client.list("", 100)? {
 ///     println!("{}: a {} with {} holders", used.name, used.family, used.holders.len());
 /// }
+/// let idle = client.list_all("", 100)?.into_iter().filter(tenure::Snapshot::is_idle);
+/// assert_eq!(idle.count(), 0); // no semaphore of which only the size is stored
 /// let cron = client.show("cron")?.expect("it is in use");
 /// assert_eq!(cron.holders[0].hold_id().map(|id| id.client), Some(client.id()));
 /// for finding in client.diagnose()? {
@@ -127,7 +129,13 @@ impl Client {
         /// As [`tenure::Client::list`](crate::Client::list).
         fn list(&self, prefix: impl Into<String>, limit: usize) -> Vec<Snapshot>;
 
-        /// Returns the state of one name, or `None` if it is not in use.
+        /// Returns the state of all names that the store knows and that start with `prefix`, also of idle ones.
+        ///
+        /// # Errors
+        /// As [`tenure::Client::list_all`](crate::Client::list_all).
+        fn list_all(&self, prefix: impl Into<String>, limit: usize) -> Vec<Snapshot>;
+
+        /// Returns the state of one name, or `None` if the store does not know it.
         ///
         /// # Errors
         /// As [`tenure::Client::show`](crate::Client::show).

@@ -33,6 +33,7 @@ pub(super) fn cases() -> Vec<Case> {
         waiters_that_fit_are_admitted_together,
         force_release_takes_all_permits,
         a_timed_out_wait_leaves_nothing,
+        one_that_nobody_uses_is_not_listed,
     ]
 }
 
@@ -375,4 +376,30 @@ async fn a_timed_out_wait_leaves_nothing(harness: Arc<Harness>) {
     ok(one.release().await);
     tokio::time::sleep(A_WHILE).await;
     assert_available(&look, 2).await;
+}
+
+/// Its size is known, and that is all that is left of it.
+async fn one_that_nobody_uses_is_not_listed(harness: Arc<Harness>) {
+    let (client, look) = (harness.client(), harness.observer());
+    let names = async |all: bool, limit| {
+        let found = if all { look.list_all("", limit).await } else { look.list("", limit).await };
+        ok(found).into_iter().map(|seen| (seen.name.to_string(), seen.is_idle())).collect::<Vec<_>>()
+    };
+    for name in ["a", "b"] {
+        ok(ok(client.semaphore(name, 2).acquire().await).release().await);
+    }
+    let permit = ok(client.semaphore("c", 2).acquire().await);
+    let (in_use, idle) = (|name: &str| (name.to_owned(), false), |name: &str| (name.to_owned(), true));
+    assert_eq!(names(false, 1).await, [in_use("c")], "idle ones take no place in a list");
+    assert_eq!(names(true, 10).await, [idle("a"), idle("b"), in_use("c")]);
+    let seen = ok(look.show("a").await).expect("the store knows its size");
+    assert_eq!((seen.is_idle(), seen.family, seen.size), (true, Family::Permit, Some(2)));
+    ok(permit.release().await);
+    assert!(names(false, 10).await.is_empty());
+    // A number that nobody uses is state.
+    assert!(ok(client.counting_semaphore("d").try_set(0).await));
+    assert_eq!(names(false, 10).await, [in_use("d")]);
+    // Nothing is left of one whose size is forgotten.
+    ok(client.semaphore("a", 2).forget_size().await);
+    assert_eq!(names(true, 10).await, [idle("b"), idle("c"), in_use("d")]);
 }

@@ -12,9 +12,9 @@ use tokio::time::Instant;
 
 use super::Waiter;
 use crate::backend::{Backoff, Durability, Error};
-use crate::engine::acquire::RETRIES;
 use crate::engine::acquisition::Flow;
 use crate::engine::core::Core;
+use crate::engine::limit::RETRIES;
 use crate::engine::releases::Pending;
 
 #[derive(Default)]

@@ -13,11 +13,12 @@ use super::{Gate, Waiter, Want, leave_place};
 use crate::backend::{
     Attempt, Claim, CountOp, Counter, Error, HoldId, Interest, Liveness, Name, Renewal, Result, Watch,
 };
-use crate::engine::acquire::{Limit, Tried, admit, enter_into};
+use crate::engine::acquire::{Tried, admit, enter_into};
 use crate::engine::acquisition::Flow;
 use crate::engine::core::Core;
 use crate::engine::count::Taken;
 use crate::engine::entry::Entry;
+use crate::engine::limit::Limit;
 use crate::engine::mailbox::{Grant, Letter};
 use crate::engine::reentry::SlotUse;
 

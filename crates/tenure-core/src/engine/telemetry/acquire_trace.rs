@@ -9,10 +9,10 @@ use tracing::field::{Empty, display};
 
 use super::{Call, KindLabel, QuietSpan, TARGET, quietly};
 use crate::backend::{Error, HoldId, Name, Result, Time};
-use crate::engine::acquire::Wait;
 use crate::engine::core::Core;
 use crate::engine::entry::Entry;
 use crate::engine::hold::Hold;
+use crate::engine::limit::Wait;
 
 /// The number of attempts, and who blocked it last.
 #[derive(Debug, Default)]
@@ -112,7 +112,7 @@ impl<'a> AcquireTrace<'a> {
     pub(crate) fn entry(&mut self, wait: Wait, got: Result<Option<Entry>>) -> Result<Option<Entry>> {
         self.end(match &got {
             Ok(Some(entry)) => Outcome::Acquired(Some(entry.hold())),
-            Ok(None) if wait == Wait::No => Outcome::Busy,
+            Ok(None) if wait.is_try() => Outcome::Busy,
             Ok(None) => Outcome::TimedOut,
             Err(error) => Outcome::Failed(error),
         });

@@ -6,6 +6,7 @@ mod credentials;
 mod documents;
 mod ensemble;
 mod harness;
+mod idle_semaphore;
 mod listing;
 mod lost_answers;
 mod many_waiters;

@@ -6,5 +6,6 @@ mod harness;
 mod keys;
 mod losing;
 mod reentrance;
+mod self_wait;
 mod shapes;
 mod threads;
