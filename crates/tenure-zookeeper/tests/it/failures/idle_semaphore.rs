@@ -1,4 +1,4 @@
-//! E17. Semaphores that nobody has used for a day. Their age is written into the node, where clients look for it.
+//! E18. Semaphores that nobody has used for a day. Their age is written into the node, where clients look for it.
 
 use serde_json::Value;
 use testbed::{FAR, within};
