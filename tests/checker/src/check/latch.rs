@@ -102,7 +102,7 @@ impl<'a> OnTheWay<'a> {
 }
 
 /// The time in which all of this call lies.
-fn around<'a>(closed: &'a [Closed], called: u64, answered: u64) -> Option<&'a Closed> {
+fn around(closed: &[Closed], called: u64, answered: u64) -> Option<&Closed> {
     let before = closed.partition_point(|closed| closed.set.1 <= called);
     closed[..before].last().filter(|closed| answered <= closed.until)
 }

@@ -66,7 +66,7 @@ fn waiter(context: &Context<'_>, at: usize) -> Option<(u64, u64, usize)> {
     let entry = context.entry(at);
     let served = match entry.outcome {
         Outcome::Granted => entry.answered?,
-        Outcome::Pending if !context.joined.processes.get(&entry.id.process)?.end().is_some() => {
+        Outcome::Pending if context.joined.processes.get(&entry.id.process)?.end().is_none() => {
             context.joined.end
         }
         _ => return None,

@@ -231,7 +231,8 @@ impl<'a> Picture<'a> {
         let over = end(&entry, gone.unwrap_or(self.joined.end));
         let left = self.conditions.as_ref().and_then(|known| known.occupied(&self.joined, &entry));
         if let Some((_, until)) = left.filter(|(_, until)| *until > over) {
-            let style = format!(r##"fill="{LEFT_OVER}" stroke="{HELD}" stroke-width="0.5" stroke-dasharray="3 3""##);
+            let style =
+                format!(r##"fill="{LEFT_OVER}" stroke="{HELD}" stroke-width="0.5" stroke-dasharray="3 3""##);
             self.rect((over, until), (y - half, y + half), &style);
         }
         self.rect(

@@ -48,7 +48,9 @@ enum Step {
         process: u32,
         id: u32,
     },
-    Kill { nth: u32 },
+    Kill {
+        nth: u32,
+    },
     /// Kills the next one that is granted something.
     Arm,
     Stop {
