@@ -314,7 +314,6 @@ impl RawConfig {
         self.settings.retain(|key, _| !keys.contains(key));
     }
 
-    #[cfg(any(test, feature = "redis", feature = "zookeeper"))]
     pub(crate) fn get(&self, key: &str) -> Option<&Setting> {
         self.settings.get(key)
     }
