@@ -1,18 +1,19 @@
 //! One run on one store: its servers and workers, the phases in which they work, and the history that they leave.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Write;
-use std::path::PathBuf;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use checker::{Class, Run, Store, Target, What};
+use checker::{Class, History, Run, Safety, Store, Target, What};
 use testbed::{PATIENCE, Program};
 
 use crate::clock::now;
-use crate::deploy::{Deployment, LEASE, POLL, SLACK};
+use crate::deploy::{Deployment, POLL, RESTART_DELAY, SLACK};
 use crate::fault::Fault;
 use crate::inject::{inject, text};
 use crate::kinds::Use;
@@ -20,8 +21,9 @@ use crate::log::Log;
 use crate::options::Options;
 use crate::plan::{Deck, Plan};
 use crate::progress::Status;
+use crate::queue::Watcher;
 use crate::worker::{self, Orders, Style};
-use crate::{beat, plant, register};
+use crate::{beat, plant, queue, register};
 
 /// The longest time from one calm phase to the next.
 const ROUND: Duration = Duration::from_secs(40);
@@ -92,11 +94,16 @@ impl Cell {
         let deployment = Deployment::start(store, nodes, slots, seed).map_err(text)?;
         let next = AtomicU32::new(1);
         let mut cell = Self { store, seed, uses, deployment, log, workers: Vec::new(), next, folder };
+        if store == Store::Redlock {
+            // Nothing can be granted before.
+            std::thread::sleep(RESTART_DELAY);
+        }
         for slot in 0..slots {
             let worker = cell.start(slot)?;
             cell.workers.push(Mutex::new(Arc::new(worker)));
         }
         cell.wait_for_workers()?;
+        let watcher = cell.deployment.url(None).map(|url| Watcher::start(url, &cell.uses));
         let plant = options.plant.then(|| plant::start(&cell)).transpose()?;
         for plan in &plans {
             status.say("calm");
@@ -108,9 +115,10 @@ impl Cell {
         drop(plant);
         status.say("drains");
         let wrong = cell.drain()?;
+        let seen = watcher.map(Watcher::seen).unwrap_or_default();
         status.say("is inspected");
         cell.inspect()?;
-        cell.write_registers().map_err(text)?;
+        cell.complete(&seen)?;
         let faults = plans.into_iter().flat_map(|plan| plan.lanes).flatten().map(|planned| planned.fault);
         Ok(Ran { folder: cell.folder, faults: faults.collect(), wrong })
     }
@@ -139,13 +147,13 @@ impl Cell {
             url: self.deployment.url(Some(slot)),
             styles: styles(self.store)[slot].clone(),
             tasks: TASKS,
+            store: self.store,
             uses: self.uses.clone(),
-            fenced: self.store.has_fences(),
-            lease: LEASE,
+            lease: Deployment::lease(self.store),
             poll: POLL,
             folder: self.folder.clone(),
             registers: raw.clone(),
-            settle: LEASE + SLACK,
+            settle: Deployment::lease(self.store) + SLACK,
         };
         let orders = serde_json::to_string(&orders).map_err(text)?;
         let program = std::env::current_exe().map_err(text)?;
@@ -252,20 +260,43 @@ impl Cell {
         Ok(())
     }
 
-    /// Writes what happened to the registers into the history.
-    fn write_registers(&self) -> std::io::Result<()> {
+    /// Writes what nobody could write while it happened: the accesses to registers, and who stood in the queue.
+    fn complete(&self, seen: &HashMap<String, u64>) -> Result<(), String> {
         let raw = self.folder.join("raw");
-        let mut file = File::create(self.folder.join("registers.jsonl"))?;
+        let mut all = queue::events(&read(&self.folder)?, seen);
         for name in self.uses.iter().flat_map(|one| one.names()) {
-            for event in register::events(&raw, &name)? {
-                serde_json::to_writer(&mut file, &event)?;
-                file.write_all(b"\n")?;
-            }
+            all.extend(register::events(&raw, &name).map_err(text)?);
         }
-        Ok(())
+        let file = File::create(self.folder.join("found.jsonl")).map_err(text)?;
+        History::new(all).write(BufWriter::new(file)).map_err(text)
+    }
+
+    /// Whether the store may forget what it granted.
+    pub(crate) fn may_lose(&self, class: Class) -> bool {
+        checker::Cell::of(self.store, class).is_some_and(|cell| cell.safety != Safety::Exclusion)
     }
 
     pub(crate) fn uses(&self) -> &[Use] {
         &self.uses
     }
+}
+
+/// The events of all files of a folder.
+///
+/// # Errors
+/// When one cannot be read.
+pub(crate) fn read(folder: &Path) -> Result<History, String> {
+    let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", folder.display());
+    let mut files: Vec<_> =
+        folder.read_dir().map_err(|e| failed(&e))?.flatten().map(|entry| entry.path()).collect();
+    files.retain(|file| file.is_file());
+    files.sort();
+    let mut all = Vec::new();
+    for file in files {
+        let text = std::fs::read(&file).map_err(|e| failed(&e))?;
+        let mut history = History::default();
+        history.read(&*text).map_err(|e| format!("{}: {e}", file.display()))?;
+        all.extend(history.events().iter().cloned());
+    }
+    Ok(History::new(all))
 }

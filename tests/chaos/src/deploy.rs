@@ -8,8 +8,8 @@ use testbed::{Cluster, Ensemble, Proxy, Redis, RedisOptions, Sentinels};
 
 use crate::clock::nanos;
 
-/// The lease of all holds that name none.
-pub(crate) const LEASE: Duration = Duration::from_secs(2);
+/// The lease, where there are no sessions.
+const LEASE: Duration = Duration::from_secs(2);
 
 /// The poll cap.
 pub(crate) const POLL: Duration = Duration::from_secs(1);
@@ -18,7 +18,7 @@ pub(crate) const POLL: Duration = Duration::from_secs(1);
 const SESSION: Duration = Duration::from_secs(4);
 
 /// How long a restarted node of a quorum has no vote: the longest lease, three seconds, and one more.
-const RESTART_DELAY: Duration = Duration::from_secs(4);
+pub(crate) const RESTART_DELAY: Duration = Duration::from_secs(4);
 
 /// What a busy machine may add to any bound.
 pub(crate) const SLACK: Duration = Duration::from_secs(5);
@@ -68,9 +68,14 @@ impl Deployment {
         }
     }
 
+    /// The lease of holds that name none; as long as the session where there is one, so that both end together.
+    pub(crate) fn lease(store: Store) -> Duration {
+        if store.has_sessions() { SESSION } else { LEASE }
+    }
+
     /// What the promises are counted in.
     pub(crate) fn timing(store: Store) -> Timing {
-        let lease = if store.has_sessions() { SESSION } else { LEASE };
+        let lease = Self::lease(store);
         let [lease, poll, restart_delay, slack] = [lease, POLL, RESTART_DELAY, SLACK].map(nanos);
         Timing { lease, poll, restart_delay, slack }
     }

@@ -13,6 +13,7 @@ mod options;
 mod plan;
 mod plant;
 mod progress;
+mod queue;
 mod register;
 mod report;
 mod result;

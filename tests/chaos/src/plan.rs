@@ -7,7 +7,7 @@ use std::time::Duration;
 use checker::Store;
 use testbed::{Cut, Way};
 
-use crate::deploy::LEASE;
+use crate::deploy::Deployment;
 use crate::fault::{Fault, How};
 
 /// A fault, and when it begins.
@@ -41,8 +41,8 @@ fn slot(deck: &Deck, rng: &mut fastrand::Rng) -> usize {
 }
 
 /// Half of them shorter than a lease, half of them longer.
-fn time(rng: &mut fastrand::Rng) -> Duration {
-    LEASE.mul_f64(if rng.bool() { 0.1 + 0.8 * rng.f64() } else { 1.1 + 0.9 * rng.f64() })
+fn time(deck: &Deck, rng: &mut fastrand::Rng) -> Duration {
+    Deployment::lease(deck.store).mul_f64(if rng.bool() { 0.1 + 0.8 * rng.f64() } else { 1.1 + 0.9 * rng.f64() })
 }
 
 fn few(deck: &Deck, rng: &mut fastrand::Rng) -> Vec<usize> {
@@ -63,45 +63,45 @@ fn all(deck: &Deck) -> Vec<usize> {
     (0..deck.nodes as usize).collect()
 }
 
-const PAUSE: Draw = |deck, rng| Fault::Pause { slot: slot(deck, rng), time: time(rng) };
+const PAUSE: Draw = |deck, rng| Fault::Pause { slot: slot(deck, rng), time: time(deck, rng) };
 const KILL: Draw = |deck, rng| Fault::Kill { slot: slot(deck, rng) };
-const BLOCK: Draw = |deck, rng| Fault::Block { slot: slot(deck, rng), time: time(rng) };
+const BLOCK: Draw = |deck, rng| Fault::Block { slot: slot(deck, rng), time: time(deck, rng) };
 
 const CONNECTIONS: [Draw; 7] = [
-    |deck, rng| Fault::Cut { slot: slot(deck, rng), time: time(rng) },
-    |deck, rng| Fault::Stall { slot: slot(deck, rng), time: time(rng) },
+    |deck, rng| Fault::Cut { slot: slot(deck, rng), time: time(deck, rng) },
+    |deck, rng| Fault::Stall { slot: slot(deck, rng), time: time(deck, rng) },
     |deck, rng| Fault::CutOnce { slot: slot(deck, rng), cut: Cut::BeforeRequest },
     |deck, rng| Fault::CutOnce { slot: slot(deck, rng), cut: Cut::AfterRequest },
     |deck, rng| {
         let by = Duration::from_millis(rng.u64(20..400));
-        Fault::Delay { slot: slot(deck, rng), time: time(rng), by }
+        Fault::Delay { slot: slot(deck, rng), time: time(deck, rng), by }
     },
     |deck, rng| {
         let way = if rng.bool() { Way::ToServer } else { Way::ToClient };
-        Fault::OneWay { slot: slot(deck, rng), time: time(rng), way }
+        Fault::OneWay { slot: slot(deck, rng), time: time(deck, rng), way }
     },
-    |deck, rng| Fault::HalfOpen { slot: slot(deck, rng), time: time(rng) },
+    |deck, rng| Fault::HalfOpen { slot: slot(deck, rng), time: time(deck, rng) },
 ];
 
-const STOP: Draw = |deck, rng| Fault::Stop { nodes: all(deck), time: time(rng) };
-const RESTART: Draw = |deck, rng| Fault::Restart { nodes: all(deck), time: time(rng) / 4, empty: false };
-const STOP_FEW: Draw = |deck, rng| Fault::Stop { nodes: few(deck, rng), time: time(rng) };
-const STOP_MOST: Draw = |deck, rng| Fault::Stop { nodes: most(deck, rng), time: time(rng) };
+const STOP: Draw = |deck, rng| Fault::Stop { nodes: all(deck), time: time(deck, rng) };
+const RESTART: Draw = |deck, rng| Fault::Restart { nodes: all(deck), time: time(deck, rng) / 4, empty: false };
+const STOP_FEW: Draw = |deck, rng| Fault::Stop { nodes: few(deck, rng), time: time(deck, rng) };
+const STOP_MOST: Draw = |deck, rng| Fault::Stop { nodes: most(deck, rng), time: time(deck, rng) };
 const RESTART_FEW: Draw =
-    |deck, rng| Fault::Restart { nodes: few(deck, rng), time: time(rng) / 2, empty: false };
+    |deck, rng| Fault::Restart { nodes: few(deck, rng), time: time(deck, rng) / 2, empty: false };
 const RESTART_MOST: Draw =
-    |deck, rng| Fault::Restart { nodes: most(deck, rng), time: time(rng) / 2, empty: false };
+    |deck, rng| Fault::Restart { nodes: most(deck, rng), time: time(deck, rng) / 2, empty: false };
 const EMPTY_ONE: Draw = |deck, rng| {
-    Fault::Restart { nodes: pick(1, deck, rng), time: time(rng) / 4, empty: true }
+    Fault::Restart { nodes: pick(1, deck, rng), time: time(deck, rng) / 4, empty: true }
 };
 const EMPTY_MOST: Draw =
-    |deck, rng| Fault::Restart { nodes: most(deck, rng), time: time(rng) / 4, empty: true };
+    |deck, rng| Fault::Restart { nodes: most(deck, rng), time: time(deck, rng) / 4, empty: true };
 const FLUSH: Draw = |_, _| Fault::Flush;
 const DISCONNECT: Draw = |_, _| Fault::Disconnect;
-const HUSH: Draw = |_, rng| Fault::Hush { time: time(rng) / 2 };
+const HUSH: Draw = |deck, rng| Fault::Hush { time: time(deck, rng) / 2 };
 const ASKED: Draw = |_, _| Fault::FailOver { how: How::Asked, time: Duration::ZERO };
-const KILLED: Draw = |_, rng| Fault::FailOver { how: How::Killed, time: time(rng) };
-const STOPPED: Draw = |_, rng| Fault::FailOver { how: How::Stopped, time: time(rng) };
+const KILLED: Draw = |deck, rng| Fault::FailOver { how: How::Killed, time: time(deck, rng) };
+const STOPPED: Draw = |deck, rng| Fault::FailOver { how: How::Stopped, time: time(deck, rng) };
 const BLACKOUT: Draw = |_, _| Fault::Blackout;
 const RESHARD: Draw = |_, _| Fault::Reshard;
 

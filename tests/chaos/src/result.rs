@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use checker::{Class, Expectations, History, Store, check, shorten, svg, text};
+use checker::{Answer, Class, Expectations, History, Store, What, check, shorten, svg, text};
 use serde::{Deserialize, Serialize};
 
-use crate::cell::Ran;
+use crate::cell::{Ran, read};
 use crate::fault::Fault;
 use crate::kinds::Use;
 use crate::options::{Options, home};
@@ -50,6 +50,7 @@ impl Outcome {
             .iter()
             .map(|wrong| Broken { of: None, check: "run".into(), text: wrong.clone() })
             .collect();
+        broken.extend(refused(&history).map(|text| Broken { of: None, check: "refused".into(), text }));
         let mut shown = Vec::new();
         for violation in &report.violations {
             let check = violation.check.to_string();
@@ -116,18 +117,13 @@ fn counts(faults: &[Fault]) -> BTreeMap<Class, u32> {
     counts
 }
 
-fn read(folder: &Path) -> Result<History, String> {
-    let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", folder.display());
-    let mut files: Vec<_> =
-        folder.read_dir().map_err(|e| failed(&e))?.flatten().map(|entry| entry.path()).collect();
-    files.retain(|file| file.is_file());
-    files.sort();
-    let mut all = Vec::new();
-    for file in files {
-        let mut history = History::default();
-        let text = std::fs::read(&file).map_err(|e| failed(&e))?;
-        history.read(&*text).map_err(|e| format!("{}: {e}", file.display()))?;
-        all.extend(history.events().iter().cloned());
-    }
-    Ok(History::new(all))
+/// Calls that were refused as wrong: none of them is.
+fn refused(history: &History) -> impl Iterator<Item = String> {
+    let refused = history.events().iter().filter_map(|event| match &event.what {
+        What::Answer { op, answer: Answer::Refused { error } } => {
+            Some(format!("call {}/{op} was refused: {error}", event.process))
+        }
+        _ => None,
+    });
+    refused.take(3)
 }

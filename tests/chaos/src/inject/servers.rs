@@ -2,19 +2,33 @@
 
 use std::time::Duration;
 
-use checker::{Class, Phase, Target};
+use checker::{Answer, Call, Class, Phase, Target};
 use testbed::{Cluster, Ensemble, PATIENCE, Redis, Sentinels, Server, slot_of};
 
 use super::{Result, text};
 use crate::cell::Cell;
+use crate::clock::now;
 use crate::deploy::Servers;
 use crate::fault::{Fault, How};
+use crate::kinds::Use;
 use crate::log::Noted;
 
 /// The name whose node suffers in a cluster.
 const KEY: &str = "lock-0";
 
 pub(super) fn inject(cell: &Cell, fault: &Fault) -> Result {
+    let lost = cell.may_lose(fault.class()).then(|| forget_latches(cell));
+    cause(cell, fault)?;
+    lost.into_iter().flatten().for_each(|op| cell.log.answer(op, now(), Answer::Done { value: Some(0) }));
+    Ok(())
+}
+
+/// What loses the data of a store may open its latches: in the history somebody deletes them meanwhile.
+fn forget_latches(cell: &Cell) -> Vec<u64> {
+    Use::Latch.names().map(|name| cell.log.call(0, Call::Delete { name })).collect()
+}
+
+fn cause(cell: &Cell, fault: &Fault) -> Result {
     match (fault, &cell.deployment.servers) {
         (Fault::Stop { nodes, time }, _) => stop(cell, nodes, *time),
         (Fault::Restart { nodes, time, empty }, _) => restart(cell, nodes, *time, *empty),

@@ -3,13 +3,13 @@
 use checker::Answer;
 use tenure::Error;
 
-/// Certainly not executed, refused as wrong, or unknown. One that is lost is the answer of a release only.
+/// Certainly not executed, refused as wrong, or unknown. An entry into a hold that was lost is not executed.
 pub(crate) fn failed(error: &Error) -> Answer {
     let text = error.to_string();
     match error {
         Error::Unknown { .. } => Answer::Unknown { error: text },
         Error::Several(all) if all.iter().any(Error::is_unknown) => Answer::Unknown { error: text },
-        Error::Unavailable { .. } | Error::Several(_) | Error::GaveUp { .. } => {
+        Error::Unavailable { .. } | Error::Several(_) | Error::GaveUp { .. } | Error::Lost(_) => {
             Answer::Unavailable { error: text }
         }
         _ => Answer::Refused { error: text },

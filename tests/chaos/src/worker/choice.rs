@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use checker::{Kind, Wait};
+use checker::{Kind, Store, Wait};
 
 use crate::clock::nanos;
 use crate::kinds::{LIMIT, Use};
+use crate::worker::Orders;
 use crate::worker::api::Turn;
 
 /// How a hold ends.
@@ -46,7 +47,8 @@ fn between(rng: &mut fastrand::Rng, from: u64, to: u64) -> Duration {
 }
 
 impl Section {
-    pub(crate) fn draw(rng: &mut fastrand::Rng, of: Use, lease: Duration) -> Self {
+    pub(crate) fn draw(rng: &mut fastrand::Rng, of: Use, orders: &Orders) -> Self {
+        let lease = orders.lease;
         let kind = match of {
             Use::Lock => Kind::Lock,
             Use::Fair => Kind::Fair,
@@ -76,10 +78,15 @@ impl Section {
         };
         let end = match rng.u32(0..100) {
             0..72 => End::Release,
-            98.. if kind != Kind::Leader => End::Detach { release: chance(rng, 70) },
+            // A quorum may keep the queue position of a hold that nobody releases, on a node that did not grant it.
+            98.. if kind != Kind::Leader => {
+                End::Detach { release: orders.store == Store::Redlock || chance(rng, 70) }
+            }
             _ => End::Drop,
         };
         let name = of.name(rng);
+        // One hold of several entries is not detached: its id would stand for all of them.
+        let again = again.filter(|_| chance(rng, 15) && !matches!(end, End::Detach { .. }));
         Self {
             name,
             kind,
@@ -87,7 +94,7 @@ impl Section {
             lease: chance(rng, 20).then(|| lease.mul_f64(0.5 + rng.f64() / 2.0)),
             patience: chance(rng, 8).then(|| between(rng, 0, 300)),
             hold,
-            again: again.filter(|_| chance(rng, 15)),
+            again,
             writes: matches!(kind, Kind::Lock | Kind::Fair | Kind::Write | Kind::Leader) && chance(rng, 60),
             end,
         }

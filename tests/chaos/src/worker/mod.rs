@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use checker::{Class, Inspected, Phase, Target, What};
+use checker::{Class, Inspected, Phase, Store, Target, What};
 use serde::{Deserialize, Serialize};
 use tenure::{Client, Memory, Settings};
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -53,9 +53,8 @@ pub(crate) struct Orders {
     pub(crate) styles: Vec<Style>,
     /// How many tasks or threads each style has.
     pub(crate) tasks: u32,
+    pub(crate) store: Store,
     pub(crate) uses: Vec<Use>,
-    /// Whether grants have fences.
-    pub(crate) fenced: bool,
     pub(crate) lease: Duration,
     pub(crate) poll: Duration,
     /// For histories, and for registers.

@@ -52,7 +52,7 @@ impl Task {
             if of == Use::Latch {
                 latches::turn(&mut self, &api).await;
             } else {
-                let section = Section::draw(&mut self.rng, of, self.orders.lease);
+                let section = Section::draw(&mut self.rng, of, &self.orders);
                 self.section(&api, &section).await;
             }
             let rest = rest(&mut self.rng);
@@ -139,8 +139,7 @@ impl Task {
             None => (Answer::Unknown { error: "its future was dropped".into() }, None),
         };
         self.log.answer(op, at, answer);
-        let fenced = self.orders.fenced;
-        guard.map(|guard| Grant { op, fence: guard.fence().filter(|_| fenced), guard })
+        guard.map(|guard| Grant { op, fence: guard.fence(), guard })
     }
 
     /// Holds it for this time, or until it is lost; asks the guard again and again.
