@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use checker::{Class, History, Run, Safety, Store, Target, What};
+use checker::{Class, History, Run, Store, Target, What};
 use testbed::{PATIENCE, Program};
 
 use crate::clock::now;
@@ -73,14 +73,16 @@ impl Cell {
     /// When it could not be run as planned.
     pub(crate) fn run(store: Store, options: &Options, status: &Status) -> Result<Ran, String> {
         status.say("starts");
-        let uses: Vec<Use> = Use::on(store).iter().copied().filter(|one| options.uses.contains(one)).collect();
+        let uses: Vec<Use> =
+            Use::on(store).iter().copied().filter(|one| options.uses.contains(one)).collect();
         if uses.is_empty() {
             return Err(format!("{store} supports none of these kinds"));
         }
         let folder = options.folder(store);
         std::fs::create_dir_all(folder.join("raw")).map_err(text)?;
         let log = Arc::new(Log::create(&folder, 0).map_err(text)?);
-        let (seed, nodes, slots) = (options.seed, Deployment::nodes_of(store, options.seed), styles(store).len());
+        let (seed, nodes, slots) =
+            (options.seed, Deployment::nodes_of(store, options.seed), styles(store).len());
         let mut rng = fastrand::Rng::with_seed(seed ^ (store as u64) << 32);
         let rounds = (options.time.as_secs_f64() / ROUND.as_secs_f64()).ceil().max(1.0) as u32;
         let round = options.time / rounds;
@@ -211,7 +213,8 @@ impl Cell {
             let _ = worker.program.tell("drain");
         }
         for worker in &workers {
-            let ended = testbed::eventually("a worker ends", PATIENCE, || worker.program.ended().ok().flatten());
+            let ended =
+                testbed::eventually("a worker ends", PATIENCE, || worker.program.ended().ok().flatten());
             match ended {
                 Ok(status) if status.success() => {}
                 Ok(status) => wrong.push(format!("process {} ended with {status}", worker.number)),
@@ -243,7 +246,8 @@ impl Cell {
                 let is_last = Instant::now() >= end;
                 match worker::inspect(&client, &self.uses).await {
                     Ok(shown) => {
-                        let is_empty = shown.iter().all(|name| name.holders.is_empty() && name.waiters.is_empty());
+                        let is_empty =
+                            shown.iter().all(|name| name.holders.is_empty() && name.waiters.is_empty());
                         if is_empty || is_last {
                             let _ = client.close().await;
                             return Ok((at, shown));
@@ -269,11 +273,6 @@ impl Cell {
         }
         let file = File::create(self.folder.join("found.jsonl")).map_err(text)?;
         History::new(all).write(BufWriter::new(file)).map_err(text)
-    }
-
-    /// Whether the store may forget what it granted.
-    pub(crate) fn may_lose(&self, class: Class) -> bool {
-        checker::Cell::of(self.store, class).is_some_and(|cell| cell.safety != Safety::Exclusion)
     }
 
     pub(crate) fn uses(&self) -> &[Use] {

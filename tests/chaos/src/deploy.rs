@@ -55,7 +55,8 @@ impl Deployment {
             Store::RedisCluster => Servers::Cluster(Cluster::start()?),
             Store::Zookeeper => Servers::Ensemble(Ensemble::start()?),
         };
-        let proxies = (0..slots).map(|slot| proxies(&servers, seed ^ slot as u64)).collect::<testbed::Result<_>>()?;
+        let proxies =
+            (0..slots).map(|slot| proxies(&servers, seed ^ slot as u64)).collect::<testbed::Result<_>>()?;
         Ok(Self { store, servers, proxies })
     }
 

@@ -93,7 +93,9 @@ impl fmt::Display for Fault {
             Self::OneWay { slot, time, way } => {
                 write!(f, "connections of worker {slot} mute {way:?} for {}", ms(time))
             }
-            Self::HalfOpen { slot, time } => write!(f, "connections of worker {slot} half open for {}", ms(time)),
+            Self::HalfOpen { slot, time } => {
+                write!(f, "connections of worker {slot} half open for {}", ms(time))
+            }
             Self::Stop { nodes, time } => write!(f, "servers {nodes:?} stopped for {}", ms(time)),
             Self::Restart { nodes, time, empty } => {
                 let data = if *empty { "without" } else { "with" };

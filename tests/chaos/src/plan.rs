@@ -42,7 +42,11 @@ fn slot(deck: &Deck, rng: &mut fastrand::Rng) -> usize {
 
 /// Half of them shorter than a lease, half of them longer.
 fn time(deck: &Deck, rng: &mut fastrand::Rng) -> Duration {
-    Deployment::lease(deck.store).mul_f64(if rng.bool() { 0.1 + 0.8 * rng.f64() } else { 1.1 + 0.9 * rng.f64() })
+    Deployment::lease(deck.store).mul_f64(if rng.bool() {
+        0.1 + 0.8 * rng.f64()
+    } else {
+        1.1 + 0.9 * rng.f64()
+    })
 }
 
 fn few(deck: &Deck, rng: &mut fastrand::Rng) -> Vec<usize> {
@@ -84,16 +88,16 @@ const CONNECTIONS: [Draw; 7] = [
 ];
 
 const STOP: Draw = |deck, rng| Fault::Stop { nodes: all(deck), time: time(deck, rng) };
-const RESTART: Draw = |deck, rng| Fault::Restart { nodes: all(deck), time: time(deck, rng) / 4, empty: false };
+const RESTART: Draw =
+    |deck, rng| Fault::Restart { nodes: all(deck), time: time(deck, rng) / 4, empty: false };
 const STOP_FEW: Draw = |deck, rng| Fault::Stop { nodes: few(deck, rng), time: time(deck, rng) };
 const STOP_MOST: Draw = |deck, rng| Fault::Stop { nodes: most(deck, rng), time: time(deck, rng) };
 const RESTART_FEW: Draw =
     |deck, rng| Fault::Restart { nodes: few(deck, rng), time: time(deck, rng) / 2, empty: false };
 const RESTART_MOST: Draw =
     |deck, rng| Fault::Restart { nodes: most(deck, rng), time: time(deck, rng) / 2, empty: false };
-const EMPTY_ONE: Draw = |deck, rng| {
-    Fault::Restart { nodes: pick(1, deck, rng), time: time(deck, rng) / 4, empty: true }
-};
+const EMPTY_ONE: Draw =
+    |deck, rng| Fault::Restart { nodes: pick(1, deck, rng), time: time(deck, rng) / 4, empty: true };
 const EMPTY_MOST: Draw =
     |deck, rng| Fault::Restart { nodes: most(deck, rng), time: time(deck, rng) / 4, empty: true };
 const FLUSH: Draw = |_, _| Fault::Flush;
@@ -141,7 +145,8 @@ impl Deck {
             _ => Vec::new(),
         };
         let servers = of_servers(self.store);
-        let servers = servers.into_iter().filter(|(_, kept)| *kept || !self.strict).map(|(draw, _)| draw).collect();
+        let servers =
+            servers.into_iter().filter(|(_, kept)| *kept || !self.strict).map(|(draw, _)| draw).collect();
         let lanes = [workers, connections, servers].into_iter().filter(|deck| !deck.is_empty());
         Plan { lanes: lanes.map(|deck| self.lane(deck, rng, length)).collect() }
     }
@@ -212,9 +217,7 @@ mod tests {
     #[test]
     fn a_seed_is_a_plan() {
         for store in Store::ALL {
-            let draw = |seed| {
-                deck(store).draw(&mut fastrand::Rng::with_seed(seed), Duration::from_secs(20))
-            };
+            let draw = |seed| deck(store).draw(&mut fastrand::Rng::with_seed(seed), Duration::from_secs(20));
             assert_eq!(draw(7), draw(7), "{store}");
             assert_ne!(draw(7), draw(8), "{store}");
         }
@@ -224,7 +227,8 @@ mod tests {
     fn every_fault_of_a_plan_is_promised_something() {
         for store in Store::ALL {
             let plan = deck(store).draw(&mut fastrand::Rng::with_seed(1), Duration::from_secs(300));
-            let classes: BTreeSet<_> = plan.lanes.iter().flatten().map(|planned| planned.fault.class()).collect();
+            let classes: BTreeSet<_> =
+                plan.lanes.iter().flatten().map(|planned| planned.fault.class()).collect();
             assert!(!classes.is_empty());
             for class in classes {
                 assert!(checker::Cell::of(store, class).is_some(), "{store}: {class}");

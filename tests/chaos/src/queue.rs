@@ -1,7 +1,7 @@
 //! Who stands in the queue of the store, looked at now and then: from that moment on whoever comes is behind. A waiter
 //! does not know this of itself, so it is found at the end by the id of the hold that its call returned.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
@@ -71,9 +71,12 @@ fn look(url: &str, uses: &[Use], stop: &AtomicBool) -> HashMap<String, u64> {
 
 /// The waiters that were seen before they were served, as events.
 pub(crate) fn events(history: &History, seen: &HashMap<String, u64>) -> Vec<Event> {
+    // Later entries into a hold return its id, too.
+    let mut known = HashSet::new();
     let queued = |event: &Event| {
         let What::Answer { op, answer: Answer::Granted(granted) } = &event.what else { return None };
-        let at = *seen.get(granted.hold.as_ref()?)?;
+        let hold = granted.hold.as_ref()?;
+        let at = *seen.get(hold).filter(|_| known.insert(hold.clone()))?;
         (at < event.at).then_some(Event { at, process: event.process, what: What::Queued { of: *op } })
     };
     history.events().iter().filter_map(queued).collect()

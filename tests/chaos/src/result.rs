@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use checker::{Answer, Class, Expectations, History, Store, What, check, shorten, svg, text};
+use checker::{Answer, Check, Class, Expectations, History, Safety, Store, What, check, shorten, svg, text};
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{Ran, read};
 use crate::fault::Fault;
 use crate::kinds::Use;
 use crate::options::{Options, home};
+
+/// The column of [`checker::Report::row`] with the number of broken promises.
+const VIOLATIONS: usize = 3;
 
 /// What came out of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -52,7 +55,8 @@ impl Outcome {
             .collect();
         broken.extend(refused(&history).map(|text| Broken { of: None, check: "refused".into(), text }));
         let mut shown = Vec::new();
-        for violation in &report.violations {
+        let lost = ran.faults.iter().any(|fault| may_lose(store, fault.class()));
+        for violation in report.violations.iter().filter(|one| !(lost && one.check == Check::Leftover)) {
             let check = violation.check.to_string();
             if !shown.contains(&check) {
                 println!("{}: seed {}", ran.folder.display(), options.seed);
@@ -67,6 +71,8 @@ impl Outcome {
             }
             broken.push(Broken { of: Use::of(&violation.name), check, text: violation.to_string() });
         }
+        let mut row = report.row().to_vec();
+        row[VIOLATIONS] = broken.len().to_string();
         let of_all: Vec<Use> = Use::on(store).to_vec();
         let outcome = Self {
             store,
@@ -74,7 +80,7 @@ impl Outcome {
             seconds: options.time.as_secs(),
             uses: of_all.into_iter().filter(|one| options.uses.contains(one)).collect(),
             faults: counts(&ran.faults),
-            row: report.row().to_vec(),
+            row,
             operations: report.operations,
             broken,
             planted: options.plant,
@@ -107,6 +113,11 @@ impl Outcome {
         }
         Ok(all)
     }
+}
+
+/// Whether a store may forget under such a fault what it has confirmed: also that something was removed.
+pub(crate) fn may_lose(store: Store, class: Class) -> bool {
+    checker::Cell::of(store, class).is_some_and(|cell| cell.safety != Safety::Exclusion)
 }
 
 fn counts(faults: &[Fault]) -> BTreeMap<Class, u32> {

@@ -12,12 +12,13 @@ use crate::deploy::Servers;
 use crate::fault::{Fault, How};
 use crate::kinds::Use;
 use crate::log::Noted;
+use crate::result::may_lose;
 
 /// The name whose node suffers in a cluster.
 const KEY: &str = "lock-0";
 
 pub(super) fn inject(cell: &Cell, fault: &Fault) -> Result {
-    let lost = cell.may_lose(fault.class()).then(|| forget_latches(cell));
+    let lost = may_lose(cell.store, fault.class()).then(|| forget_latches(cell));
     cause(cell, fault)?;
     lost.into_iter().flatten().for_each(|op| cell.log.answer(op, now(), Answer::Done { value: Some(0) }));
     Ok(())

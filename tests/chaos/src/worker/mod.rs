@@ -97,7 +97,8 @@ pub(crate) fn main(orders: &str) -> ExitCode {
 
     let orders = Arc::new(orders);
     let stop = Arc::new(AtomicBool::new(false));
-    let runtimes: Vec<(Style, Runtime)> = orders.styles.iter().map(|style| (*style, runtime(*style))).collect();
+    let runtimes: Vec<(Style, Runtime)> =
+        orders.styles.iter().map(|style| (*style, runtime(*style))).collect();
     let blocked = runtimes.iter().filter(|(style, _)| *style != Style::Threads);
     let blocked: Vec<(Handle, usize)> =
         blocked.map(|(style, runtime)| (runtime.handle().clone(), threads_of(*style))).collect();
@@ -118,7 +119,8 @@ pub(crate) fn main(orders: &str) -> ExitCode {
                 let mut spawned: Vec<_> =
                     tasks.map(|(client, task)| runtime.spawn(task.work(Async(client)))).collect();
                 if orders.uses.contains(&Use::Leader) {
-                    let observer = observer::observe(clients[0].clone(), style as u32, log.clone(), stop.clone());
+                    let observer =
+                        observer::observe(clients[0].clone(), style as u32, log.clone(), stop.clone());
                     spawned.push(runtime.spawn(observer));
                 }
                 threads.push(std::thread::spawn(move || {

@@ -71,7 +71,8 @@ impl Task {
         };
         let mut held = self.hold(api, &grant, half).await;
         if let Some(kind) = section.again.filter(|_| held) {
-            let again = Section { wait: Wait::For(nanos(LOOK)), lease: None, patience: None, ..section.clone() };
+            let again =
+                Section { wait: Wait::For(nanos(LOOK)), lease: None, patience: None, ..section.clone() };
             if let Some(inner) = self.acquire(api, &again, kind, owner.as_ref()).await {
                 self.hold(api, &inner, Duration::ZERO).await;
                 self.release(inner).await;
