@@ -63,7 +63,7 @@ impl Deployment {
     /// How many servers decide.
     pub(crate) fn nodes_of(store: Store, seed: u64) -> u32 {
         match store {
-            Store::Redlock if seed % 2 == 0 => 5,
+            Store::Redlock if seed.is_multiple_of(2) => 5,
             Store::Redlock | Store::Zookeeper => 3,
             _ => 1,
         }
