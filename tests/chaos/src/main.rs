@@ -8,6 +8,7 @@ mod deploy;
 mod fault;
 mod inject;
 mod kinds;
+mod known;
 mod log;
 mod options;
 mod plan;
