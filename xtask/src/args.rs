@@ -42,6 +42,15 @@ cargo xtask bench                    benchmarks, each beside its peer; fails if 
     --json                           the result as JSON on standard output
 cargo xtask outage                   how long each call takes to fail while Redis or ZooKeeper is down: the table of
                                      docs/production.md
+cargo xtask chaos                    random work on real stores under faults, drawn from a seed, judged by the history checker
+    --store STORE,…                  only these; a deployment each of memory, sqlite, redis, redis-plain, redis-sentinel,
+                                     redis-cluster, redlock and zookeeper
+    --kinds KIND,…                   only these: lock, fair, rwlock, permits, leader, latch
+    --seconds N                      how long each store works; 60
+    --seed X                         what everything is drawn from
+    --jobs N                         how many stores at a time; 2
+    --plant                          with a bug that must be found
+    --report                         writes the results so far into docs/reliability.md
 cargo xtask mutants                  puts known bugs back, one at a time, and expects a test to fail for each
     --only TEXT,…                    only mutants with one of these in their name, file or test
     --list                           says which there are, and runs nothing
@@ -67,6 +76,7 @@ pub(crate) enum Task {
     Test(Wanted),
     Bench(Vec<String>),
     Outage,
+    Chaos(Vec<String>),
     Mutants { only: Option<String>, list: bool },
     Api,
     Docs,
@@ -117,6 +127,8 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
         ["test", ref rest @ ..] => test(rest).map(Task::Test),
         ["interop", ref rest @ ..] => interop(rest).map(Task::Test),
         ["bench", ref rest @ ..] => bench(rest).map(Task::Bench),
+        // Its program knows its words, and reports a wrong one before anything is started.
+        ["chaos", ref rest @ ..] => Ok(Task::Chaos(rest.iter().map(ToString::to_string).collect())),
         ["mutants", ref rest @ ..] => mutants(rest),
         [other, ..] => Err(format!("there is no command `{other}`")),
     }
@@ -215,6 +227,8 @@ mod tests {
         let words = ["--only", "embedded", "--quick"].map(String::from).into();
         assert_eq!(parsed("bench --only=embedded --quick"), Ok(Task::Bench(words)));
         assert_eq!(parsed("outage"), Ok(Task::Outage));
+        let words = ["--store", "redis", "--seed", "7"].map(String::from).into();
+        assert_eq!(parsed("chaos --store redis --seed 7"), Ok(Task::Chaos(words)));
         assert_eq!(parsed("mutants"), Ok(Task::Mutants { only: None, list: false }));
         let one = Task::Mutants { only: Some("fence".into()), list: true };
         assert_eq!(parsed("mutants --only fence --list"), Ok(one));

@@ -5,6 +5,7 @@ mod args;
 mod bench;
 mod binaries;
 mod burn;
+mod chaos;
 mod check;
 mod examples;
 mod layers;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         Task::Test(wanted) => test::test(&wanted),
         Task::Bench(words) => bench::bench(&words),
         Task::Outage => bench::outage(),
+        Task::Chaos(words) => chaos::chaos(&words),
         Task::Mutants { only, list } => mutants::mutants(only.as_deref(), list),
     }
 }

@@ -109,6 +109,11 @@ impl Cluster {
         self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect()
     }
 
+    /// `redis+cluster://127.0.0.1:PORT,…`, all nodes.
+    pub fn url(&self) -> String {
+        format!("redis+cluster://{}", self.addresses().join(","))
+    }
+
     /// The node that serves a key.
     ///
     /// # Errors

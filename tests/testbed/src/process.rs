@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
@@ -49,16 +49,26 @@ pub(crate) struct Process {
 impl Process {
     /// Starts `words` in `folder`, with its output in `log`.
     pub(crate) fn start(words: &[OsString], folder: &Path, log: &File) -> Result<Self> {
+        Self::start_with(words, folder, log, Stdio::null())
+    }
+
+    /// Starts `words` in `folder`, with its output in `log`, and this standard input.
+    pub(crate) fn start_with(words: &[OsString], folder: &Path, log: &File, stdin: Stdio) -> Result<Self> {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "sh", "-c", SCRIPT, "sh"]);
         command.arg(std::process::id().to_string()).args(words).current_dir(folder);
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
+        command.stdin(stdin).stdout(log.try_clone()?).stderr(log.try_clone()?);
         let child = spawn(command).map_err(|e| Error::failed(format!("setpriv does not start: {e}")))?;
         Ok(Self { child })
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Its standard input, if it was started with one; once.
+    pub(crate) fn stdin(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
     }
 
     /// Sends a signal; a process that has ended ignores it.

@@ -114,6 +114,11 @@ impl Sentinels {
         self.sentinels.iter().map(|s| format!("127.0.0.1:{}", s.port())).collect()
     }
 
+    /// `redis+sentinel://127.0.0.1:PORT,127.0.0.1:PORT,127.0.0.1:PORT/NAME`, for programs that ask the sentinels.
+    pub fn url(&self) -> String {
+        format!("redis+sentinel://{}/{NAME}", self.addresses().join(","))
+    }
+
     /// `redis://127.0.0.1:PORT` of each sentinel.
     pub fn sentinel_urls(&self) -> Vec<String> {
         self.sentinels.iter().map(Redis::url).collect()

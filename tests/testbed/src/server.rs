@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::process::{Process, shown};
+use crate::program::wait_until_stopped;
 use crate::{Error, PATIENCE, Result, folder, free_port};
 
 /// How many sets of ports are tried: another process may take a port between the check and the start.
@@ -139,13 +140,14 @@ impl Server {
         self.is_running() && !self.stopped.load(Ordering::SeqCst)
     }
 
-    /// Suspends it (SIGSTOP): its connections stay open, but it does not answer.
+    /// Suspends it (SIGSTOP), and waits until it stands still: its connections stay open, but it does not answer.
     ///
     /// # Errors
     /// When it does not run.
     pub fn stop(&self) -> Result<()> {
         self.stopped.store(true, Ordering::SeqCst);
-        self.signal(Signal::STOP)
+        self.signal(Signal::STOP)?;
+        wait_until_stopped(self.pid())
     }
 
     /// Continues it (SIGCONT).

@@ -44,8 +44,7 @@ impl Servers {
     pub(super) fn sentinels() -> Self {
         Self::new("redis-sentinel", || {
             let servers = testbed::Sentinels::start()?.steady()?;
-            let url = format!("redis+sentinel://{}/{}", servers.addresses().join(","), servers.name());
-            Ok(Running { url, _servers: Box::new(servers) })
+            Ok(Running { url: servers.url(), _servers: Box::new(servers) })
         })
     }
 
@@ -53,8 +52,7 @@ impl Servers {
     pub(super) fn cluster() -> Self {
         Self::new("redis-cluster", || {
             let servers = testbed::Cluster::start()?.steady()?;
-            let url = format!("redis+cluster://{}", servers.addresses().join(","));
-            Ok(Running { url, _servers: Box::new(servers) })
+            Ok(Running { url: servers.url(), _servers: Box::new(servers) })
         })
     }
 
