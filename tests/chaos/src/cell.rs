@@ -22,6 +22,7 @@ use crate::options::Options;
 use crate::plan::{Deck, Plan};
 use crate::progress::Status;
 use crate::queue::Watcher;
+use crate::wall::Wall;
 use crate::worker::{self, Orders, Style};
 use crate::{beat, plant, queue, register};
 
@@ -32,6 +33,7 @@ const ROUND: Duration = Duration::from_secs(40);
 pub(crate) struct Worker {
     pub(crate) number: u32,
     pub(crate) program: Program,
+    pub(crate) wall: Wall,
 }
 
 /// One run on one store.
@@ -59,6 +61,9 @@ pub(crate) struct Ran {
 fn styles(store: Store) -> Vec<Vec<Style>> {
     match store {
         Store::Memory => vec![vec![Style::Tasks, Style::Threads, Style::Single]],
+        Store::Redis | Store::RedisPlain | Store::Zookeeper => {
+            vec![vec![Style::Tasks], vec![Style::Threads], vec![Style::Single], vec![Style::Peer]]
+        }
         _ => vec![vec![Style::Tasks], vec![Style::Threads], vec![Style::Single]],
     }
 }
@@ -159,10 +164,13 @@ impl Cell {
         };
         let orders = serde_json::to_string(&orders).map_err(text)?;
         let program = std::env::current_exe().map_err(text)?;
-        let words: [OsString; 3] = [program.into(), "--worker".into(), orders.into()];
+        let wall = Wall::create().map_err(text)?;
+        let mut words: Vec<OsString> = vec!["env".into()];
+        words.extend(wall.environment());
+        words.extend([program.into(), "--worker".into(), orders.into()]);
         let log = File::create(raw.join(format!("{number:05}.log"))).map_err(text)?;
         let program = Program::start(&words, &raw, &log).map_err(text)?;
-        Ok(Worker { number, program })
+        Ok(Worker { number, program, wall })
     }
 
     /// Kills a worker.

@@ -4,9 +4,11 @@
 use std::time::Duration;
 
 use checker::{Store, Target, Timing};
-use testbed::{Cluster, Ensemble, Proxy, Redis, RedisOptions, Sentinels};
+use testbed::{Cluster, Ensemble, Proxy, Redis, RedisOptions, Sentinels, ZooKeeperOptions};
 
 use crate::clock::nanos;
+use crate::login::{self, Login};
+use crate::wall::Wall;
 
 /// The lease, where there are no sessions.
 const LEASE: Duration = Duration::from_secs(2);
@@ -39,25 +41,35 @@ pub(crate) struct Deployment {
     pub(crate) servers: Servers,
     /// For each slot the proxies to all nodes.
     proxies: Vec<Vec<Proxy>>,
+    /// The clocks of the servers, where they can be set.
+    pub(crate) walls: Vec<Wall>,
+    /// How workers log in at single servers.
+    pub(crate) login: Login,
 }
 
 impl Deployment {
     /// Starts the servers of a store, a quorum of so many, and the proxies of so many slots.
     pub(crate) fn start(store: Store, nodes: u32, slots: usize, seed: u64) -> testbed::Result<Self> {
+        let login = Login::create()?;
+        let walls: Vec<Wall> = (0..nodes).map(|_| Wall::create()).collect::<testbed::Result<_>>()?;
         let servers = match store {
             Store::Memory => Servers::Memory,
             Store::Sqlite => Servers::File(tempfile::tempdir()?),
             Store::Redis | Store::RedisPlain | Store::Redlock => {
-                let one = || Redis::start(RedisOptions { append_only: true, ..RedisOptions::default() });
-                Servers::Redis((0..nodes).map(|_| one()).collect::<testbed::Result<_>>()?)
+                let one = |wall: &Wall| Redis::start(single(&login, wall));
+                Servers::Redis(walls.iter().map(one).collect::<testbed::Result<_>>()?)
             }
             Store::RedisSentinel => Servers::Sentinels(Sentinels::start()?),
             Store::RedisCluster => Servers::Cluster(Cluster::start()?),
-            Store::Zookeeper => Servers::Ensemble(Ensemble::start()?),
+            Store::Zookeeper => {
+                let environment = walls[0].environment();
+                let options = ZooKeeperOptions { environment, ..ZooKeeperOptions::default() };
+                Servers::Ensemble(Ensemble::start_with(options)?)
+            }
         };
         let proxies =
             (0..slots).map(|slot| proxies(&servers, seed ^ slot as u64)).collect::<testbed::Result<_>>()?;
-        Ok(Self { store, servers, proxies })
+        Ok(Self { store, servers, proxies, walls, login })
     }
 
     /// How many servers decide.
@@ -102,11 +114,15 @@ impl Deployment {
                 let session = SESSION.as_secs();
                 format!("zookeeper://{hosts}?session={session}s&tick=500ms&timeout=1s")
             }
-            (Servers::Redis(_), Store::Redlock) => {
-                format!("redlock://{hosts}?timeout=1s&max_lease=3s&retry_delay=5ms-25ms")
+            (Servers::Redis(_), store) => {
+                let more = match store {
+                    Store::Redlock => "&max_lease=3s&retry_delay=5ms-25ms",
+                    Store::RedisPlain => "&layout=plain",
+                    _ => "",
+                };
+                let scheme = if store == Store::Redlock { "redlock" } else { "redis" };
+                format!("{scheme}://{}@{hosts}?timeout=1s&{}{more}", login::USER, self.login.options())
             }
-            (Servers::Redis(_), Store::RedisPlain) => format!("redis://{hosts}?timeout=1s&layout=plain"),
-            (Servers::Redis(_), _) => format!("redis://{hosts}?timeout=1s"),
         })
     }
 
@@ -131,6 +147,19 @@ impl Deployment {
             Store::Redlock | Store::Zookeeper => Target::Node(node as u32),
             _ => Target::Store,
         }
+    }
+}
+
+/// One that keeps what it is told, can be told to save elsewhere, and knows the workers.
+fn single(login: &Login, wall: &Wall) -> RedisOptions {
+    let lines = vec!["enable-protected-configs yes".to_owned(), login.user()];
+    RedisOptions {
+        append_only: true,
+        // Never by itself, but one who cannot save refuses to write only if saves are wanted.
+        save: Some("3600 1000000".into()),
+        lines,
+        environment: wall.environment(),
+        ..RedisOptions::default()
     }
 }
 

@@ -41,8 +41,18 @@ pub(crate) enum Fault {
     Hush { time: Duration },
     /// Another server takes over.
     FailOver { how: How, time: Duration },
-    /// A slot with all its keys moves to another node.
-    Reshard,
+    /// A slot is between two nodes for a while, with some of its keys on either.
+    Reshard { time: Duration },
+    /// Servers evict keys.
+    Evict { nodes: Vec<usize>, time: Duration },
+    /// Servers cannot save, and so refuse to write.
+    Full { nodes: Vec<usize>, time: Duration },
+    /// The password of the workers changes.
+    Rotate,
+    /// The wall clock of a server is that of the machine plus so many milliseconds.
+    Step { node: usize, by: i64 },
+    /// The wall clock of a worker is.
+    StepWorker { slot: usize, by: i64 },
 }
 
 /// Why another server takes over.
@@ -72,7 +82,12 @@ impl Fault {
             Self::Disconnect => Class::ClientKill,
             Self::Hush { .. } => Class::ClientPause,
             Self::FailOver { .. } => Class::Failover,
-            Self::Reshard => Class::Resharding,
+            Self::Reshard { .. } => Class::Resharding,
+            Self::Evict { .. } => Class::Eviction,
+            Self::Full { .. } => Class::DiskFull,
+            Self::Rotate => Class::PasswordRotated,
+            Self::Step { .. } => Class::ServerClockStep,
+            Self::StepWorker { .. } => Class::ClientClockStep,
         }
     }
 }
@@ -106,7 +121,12 @@ impl fmt::Display for Fault {
             Self::Disconnect => f.write_str("CLIENT KILL"),
             Self::Hush { time } => write!(f, "CLIENT PAUSE for {}", ms(time)),
             Self::FailOver { how, time } => write!(f, "fail-over, {how:?}, {}", ms(time)),
-            Self::Reshard => f.write_str("a slot moves"),
+            Self::Reshard { time } => write!(f, "a slot moves, in {}", ms(time)),
+            Self::Evict { nodes, time } => write!(f, "servers {nodes:?} evict keys for {}", ms(time)),
+            Self::Full { nodes, time } => write!(f, "servers {nodes:?} cannot save for {}", ms(time)),
+            Self::Rotate => f.write_str("the password changes"),
+            Self::Step { node, by } => write!(f, "clock of server {node} is off by {by} ms"),
+            Self::StepWorker { slot, by } => write!(f, "clock of worker {slot} is off by {by} ms"),
         }
     }
 }

@@ -10,6 +10,7 @@ mod inject;
 mod kinds;
 mod known;
 mod log;
+mod login;
 mod options;
 mod plan;
 mod plant;
@@ -19,6 +20,7 @@ mod register;
 mod report;
 mod result;
 mod table;
+mod wall;
 mod worker;
 
 use std::path::{Path, PathBuf};

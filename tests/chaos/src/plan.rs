@@ -107,28 +107,44 @@ const ASKED: Draw = |_, _| Fault::FailOver { how: How::Asked, time: Duration::ZE
 const KILLED: Draw = |deck, rng| Fault::FailOver { how: How::Killed, time: time(deck, rng) };
 const STOPPED: Draw = |deck, rng| Fault::FailOver { how: How::Stopped, time: time(deck, rng) };
 const BLACKOUT: Draw = |_, _| Fault::Blackout;
-const RESHARD: Draw = |_, _| Fault::Reshard;
+const RESHARD: Draw = |deck, rng| Fault::Reshard { time: time(deck, rng) / 2 };
+const EVICT: Draw = |deck, rng| Fault::Evict { nodes: pick(1, deck, rng), time: time(deck, rng) / 4 };
+const FULL: Draw = |deck, rng| Fault::Full { nodes: all(deck), time: time(deck, rng) };
+const FULL_FEW: Draw = |deck, rng| Fault::Full { nodes: few(deck, rng), time: time(deck, rng) };
+const FULL_MOST: Draw = |deck, rng| Fault::Full { nodes: most(deck, rng), time: time(deck, rng) };
+const ROTATE: Draw = |_, _| Fault::Rotate;
+/// Back by no more than a lease: what was taken before lasts so much longer.
+const STEP: Draw = |_, rng| Fault::Step { node: 0, by: rng.i64(-2_000..20_000) };
+/// Only forward, and always that of the last node, so that it stays one of few.
+const STEP_ONE: Draw =
+    |deck, rng| Fault::Step { node: deck.nodes as usize - 1, by: 120_000 * rng.i64(1..100) };
+const STEP_ALL: Draw = |_, rng| Fault::Step { node: 0, by: rng.i64(-3_600_000..3_600_000) };
+const STEP_WORKER: Draw =
+    |deck, rng| Fault::StepWorker { slot: slot(deck, rng), by: rng.i64(-3_600_000..3_600_000) };
 
 /// What the servers of a store can suffer, and whether exclusion is kept then.
 fn of_servers(store: Store) -> Vec<(Draw, bool)> {
     let kept = |draws: &[Draw]| draws.iter().map(|draw| (*draw, true)).collect::<Vec<_>>();
     let broken = |draws: &[Draw]| draws.iter().map(|draw| (*draw, false)).collect::<Vec<_>>();
-    let clients = [FLUSH, DISCONNECT, HUSH];
+    let kept_by_clients = kept(&[FLUSH, DISCONNECT, HUSH]);
     match store {
         Store::Memory | Store::Sqlite => Vec::new(),
         Store::Redis | Store::RedisPlain => {
-            [kept(&[STOP, RESTART]), kept(&clients), broken(&[EMPTY_ONE])].concat()
+            let kept = kept(&[STOP, RESTART, FULL, ROTATE]);
+            [kept, kept_by_clients, broken(&[EMPTY_ONE, EVICT, STEP])].concat()
         }
-        Store::RedisSentinel => [kept(&clients), broken(&[ASKED, KILLED, STOPPED, BLACKOUT])].concat(),
+        Store::RedisSentinel => [kept_by_clients, broken(&[ASKED, KILLED, STOPPED, BLACKOUT])].concat(),
         Store::RedisCluster => {
-            [kept(&clients), kept(&[RESHARD]), broken(&[ASKED, KILLED, STOPPED, BLACKOUT])].concat()
+            [kept_by_clients, kept(&[RESHARD]), broken(&[ASKED, KILLED, STOPPED, BLACKOUT])].concat()
         }
         Store::Redlock => {
-            let quorum = [STOP_FEW, STOP_MOST, RESTART_FEW, RESTART_MOST, EMPTY_ONE, EMPTY_MOST];
-            [kept(&clients), kept(&quorum)].concat()
+            let restarts = [RESTART_FEW, RESTART_MOST, EMPTY_ONE, EMPTY_MOST];
+            let others = [STOP_FEW, STOP_MOST, FULL_FEW, FULL_MOST, EVICT, ROTATE, STEP_ONE];
+            [kept_by_clients, kept(&restarts), kept(&others)].concat()
         }
         Store::Zookeeper => {
-            kept(&[STOP_FEW, STOP_MOST, RESTART_FEW, RESTART_MOST, RESTART, EMPTY_ONE, KILLED, STOPPED])
+            let restarts = [RESTART_FEW, RESTART_MOST, RESTART, EMPTY_ONE];
+            [kept(&restarts), kept(&[STOP_FEW, STOP_MOST, KILLED, STOPPED, STEP_ALL])].concat()
         }
     }
 }
@@ -137,8 +153,8 @@ impl Deck {
     /// Draws the faults of a phase of this length.
     pub(crate) fn draw(&self, rng: &mut fastrand::Rng, length: Duration) -> Plan {
         let workers = match self.store {
-            Store::Memory => vec![PAUSE, BLOCK],
-            _ => vec![PAUSE, KILL, BLOCK],
+            Store::Memory => vec![PAUSE, BLOCK, STEP_WORKER],
+            _ => vec![PAUSE, KILL, BLOCK, STEP_WORKER],
         };
         let connections = match self.store {
             Store::Redis | Store::RedisPlain | Store::Redlock | Store::Zookeeper => CONNECTIONS.to_vec(),
@@ -183,12 +199,19 @@ impl Fault {
             | Self::HalfOpen { time, .. }
             | Self::Stop { time, .. }
             | Self::Restart { time, .. }
+            | Self::Evict { time, .. }
+            | Self::Full { time, .. }
+            | Self::Reshard { time }
             | Self::Hush { time } => *time,
             Self::FailOver { time, .. } => *time + Duration::from_secs(3),
             Self::Blackout => Duration::from_secs(3),
-            Self::Kill { .. } | Self::CutOnce { .. } | Self::Flush | Self::Disconnect | Self::Reshard => {
-                Duration::from_millis(200)
-            }
+            Self::Kill { .. }
+            | Self::CutOnce { .. }
+            | Self::Flush
+            | Self::Disconnect
+            | Self::Rotate
+            | Self::Step { .. }
+            | Self::StepWorker { .. } => Duration::from_millis(200),
         }
     }
 }

@@ -285,7 +285,7 @@ pub struct Granted {
     /// Its fence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence: Option<u64>,
-    /// The id of its hold.
+    /// The id of its hold; none if it was granted to another library.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<String>,
     /// What its guard says remains, in nanoseconds: asked for after the time of the answer was read.

@@ -39,6 +39,14 @@ fn spawn(command: Command) -> Started {
     answered.recv().map_err(|_| gone())?
 }
 
+/// The command with these variables, each `NAME=VALUE`; its process id stays the same.
+pub(crate) fn with_environment(variables: &[OsString], command: Vec<OsString>) -> Vec<OsString> {
+    if variables.is_empty() {
+        return command;
+    }
+    [vec!["env".into()], variables.to_vec(), command].concat()
+}
+
 /// A child process that is killed on drop. Its id is not reused until it has been waited for, so signals cannot reach
 /// another process.
 #[derive(Debug)]

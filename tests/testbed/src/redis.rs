@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::{Certificates, Instance, Monitor, Recipe, Resp, Result, Server, Subscription};
+use crate::{Certificates, Instance, Monitor, Recipe, Resp, Result, Server, Subscription, process};
 
 /// The admin user that the testbed itself uses, on servers that require authentication.
 const ADMIN: &str = "testbed";
@@ -30,6 +30,8 @@ pub struct RedisOptions {
     pub save: Option<String>,
     /// Further lines of the configuration. They come last, and override.
     pub lines: Vec<String>,
+    /// Environment variables, each `NAME=VALUE`.
+    pub environment: Vec<OsString>,
 }
 
 impl RedisOptions {
@@ -180,7 +182,8 @@ impl Recipe for Node {
     }
 
     fn command(&self, instance: &Instance) -> Vec<OsString> {
-        vec![self.name().into(), config(instance).into()]
+        let command = vec![self.name().into(), config(instance).into()];
+        process::with_environment(&self.options.environment, command)
     }
 
     /// Asks over the socket in its own folder, where no other server can answer. It is the last one it listens on.

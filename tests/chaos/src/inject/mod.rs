@@ -76,8 +76,18 @@ pub(crate) fn inject(cell: &Cell, fault: &Fault) -> Result {
         Fault::HalfOpen { slot, time } => {
             connections(cell, class, *slot, false, *time, set(Rule::Swallow), pass)
         }
+        Fault::StepWorker { slot, by } => step(cell, *slot, *by),
         _ => servers::inject(cell, fault),
     }
+}
+
+fn step(cell: &Cell, slot: usize, by: i64) -> Result {
+    let worker = cell.worker(slot);
+    let fault = cell.log.fault(Class::ClientClockStep, Target::Process(worker.number));
+    fault.is(Phase::Begin);
+    worker.wall.set(by).map_err(text)?;
+    fault.is(Phase::Healed);
+    Ok(())
 }
 
 fn pause(cell: &Cell, slot: usize, time: Duration) -> Result {

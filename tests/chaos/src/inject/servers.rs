@@ -1,6 +1,7 @@
 //! Faults of servers.
 
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use checker::{Answer, Call, Class, Phase, Target};
 use testbed::{Cluster, Ensemble, PATIENCE, Redis, Sentinels, Server, slot_of};
@@ -52,7 +53,21 @@ fn cause(cell: &Cell, fault: &Fault) -> Result {
             noted(cell, fault.class(), |_| ensemble(servers, *how, *time))
         }
         (Fault::Blackout, servers) => noted(cell, fault.class(), |_| blackout(cell, servers)),
-        (Fault::Reshard, Servers::Cluster(servers)) => noted(cell, fault.class(), |_| reshard(servers)),
+        (Fault::Reshard { time }, Servers::Cluster(servers)) => {
+            noted(cell, fault.class(), |_| reshard(servers, *time))
+        }
+        (Fault::Evict { nodes, time }, Servers::Redis(_)) => evict(cell, nodes, *time),
+        (Fault::Full { nodes, time }, Servers::Redis(_)) => full(cell, nodes, *time),
+        (Fault::Rotate, Servers::Redis(nodes)) => {
+            noted(cell, fault.class(), |_| cell.deployment.login.rotate(nodes).map_err(text))
+        }
+        (Fault::Step { node, by }, _) => {
+            let fault = cell.log.fault(fault.class(), cell.deployment.target(*node));
+            fault.is(Phase::Begin);
+            cell.deployment.walls[*node].set(*by).map_err(text)?;
+            fault.is(Phase::Healed);
+            Ok(())
+        }
         _ => Err(format!("{fault} cannot be caused here")),
     }
 }
@@ -175,13 +190,72 @@ fn cluster(servers: &Cluster, how: How, time: Duration) -> Result {
     done.and_then(|()| servers.wait_until_whole(PATIENCE)).map_err(text)
 }
 
-fn reshard(servers: &Cluster) -> Result {
+/// Time for the servers to evict, or to refuse, again.
+const MOMENT: Duration = Duration::from_millis(20);
+
+/// Lets servers have a little less memory than they use, again and again.
+fn evict(cell: &Cell, nodes: &[usize], time: Duration) -> Result {
+    let faults = each(cell, Class::Eviction, nodes);
+    faults.iter().for_each(|fault| fault.is(Phase::Begin));
+    let end = Instant::now() + time;
+    for node in nodes.iter().map(|node| &cell.deployment.redis()[*node]) {
+        let limit = |bytes: &str| node.cmd(&["CONFIG", "SET", "maxmemory", bytes]).map_err(text);
+        node.cmd(&["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]).map_err(text)?;
+        while Instant::now() < end {
+            let info = node.info("memory").map_err(text)?;
+            let used: u64 = info.get("used_memory").and_then(|used| used.parse().ok()).unwrap_or_default();
+            limit(&used.saturating_sub(100).to_string())?;
+            std::thread::sleep(MOMENT);
+            limit("0")?;
+            std::thread::sleep(MOMENT);
+        }
+        node.cmd(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]).map_err(text)?;
+    }
+    faults.iter().for_each(|fault| fault.is(Phase::Healed));
+    Ok(())
+}
+
+/// Lets servers save where nobody can write.
+fn full(cell: &Cell, nodes: &[usize], time: Duration) -> Result {
+    let faults = each(cell, Class::DiskFull, nodes);
+    for (node, fault) in nodes.iter().zip(&faults) {
+        fault.is(Phase::Begin);
+        save(&cell.deployment.redis()[*node], Path::new("/proc"), "err")?;
+        fault.is(Phase::InEffect);
+    }
+    std::thread::sleep(time);
+    for (node, fault) in nodes.iter().zip(&faults) {
+        fault.is(Phase::Healing);
+        let node = &cell.deployment.redis()[*node];
+        save(node, &node.instance().data(), "ok")?;
+        fault.is(Phase::Healed);
+    }
+    Ok(())
+}
+
+/// Saves into this folder until it ends like this.
+fn save(node: &Redis, folder: &Path, status: &str) -> Result {
+    node.cmd(&["CONFIG", "SET", "dir", &folder.display().to_string()]).map_err(text)?;
+    testbed::eventually("it has saved, or not", PATIENCE, || {
+        // One that is under way is refused.
+        let _ = node.cmd(&["BGSAVE"]);
+        let info = node.info("persistence").ok()?;
+        (info.get("rdb_last_bgsave_status").is_some_and(|last| last == status)).then_some(())
+    })
+    .map_err(text)
+}
+
+fn reshard(servers: &Cluster, time: Duration) -> Result {
     let slot = slot_of(KEY);
     let owner = servers.owner_of(slot).map_err(text)?;
     let others: Vec<usize> =
         [0, 6000, 12000].into_iter().filter_map(|slot| servers.owner_of(slot).ok()).collect();
     let to = others.into_iter().find(|other| *other != owner).ok_or("no other node serves slots")?;
-    servers.move_slot(slot, to).map_err(text)
+    let moving = servers.begin_move(slot, to).map_err(text)?;
+    let keys = moving.keys().map_err(text)?;
+    moving.migrate(&keys[..keys.len() / 2]).map_err(text)?;
+    std::thread::sleep(time);
+    moving.migrate_all().and_then(|()| moving.finish()).map_err(text)
 }
 
 fn ensemble(servers: &Ensemble, how: How, time: Duration) -> Result {

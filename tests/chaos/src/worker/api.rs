@@ -3,8 +3,11 @@
 use std::future::Future;
 use std::time::Duration;
 
-use checker::Kind;
+use checker::{Kind, Wait};
 use tenure::{Client, HoldId, Owner, Result, blocking};
+
+use crate::kinds::Use;
+use crate::worker::choice::Section;
 
 /// What is acquired, and how.
 #[derive(Clone, Debug)]
@@ -30,7 +33,8 @@ pub(crate) trait Held: Sized {
     fn is_held(&self) -> bool;
     fn remaining(&self) -> Duration;
     fn fence(&self) -> Option<u64>;
-    fn id(&self) -> HoldId;
+    /// None for locks of other libraries.
+    fn id(&self) -> Option<HoldId>;
     fn detach(self) -> HoldId;
     async fn release(self) -> Result<()>;
 }
@@ -38,6 +42,21 @@ pub(crate) trait Held: Sized {
 /// An interface.
 pub(crate) trait Api {
     type Guard: Held;
+
+    /// Whether it has this kind.
+    fn can(&self, _of: Use) -> bool {
+        true
+    }
+
+    /// What is expected of a call that waits like this.
+    fn expected(&self, wait: Wait) -> Wait {
+        wait
+    }
+
+    /// Leaves of a section what it can do.
+    fn fit(&self, section: Section) -> Section {
+        section
+    }
 
     async fn acquire(&self, wanted: &Wanted) -> Result<Self::Guard>;
     async fn try_acquire(&self, wanted: &Wanted) -> Result<Option<Self::Guard>>;
@@ -65,8 +84,8 @@ macro_rules! held {
                 <$guard>::fence(self).map(|fence| fence.0)
             }
 
-            fn id(&self) -> HoldId {
-                <$guard>::id(self)
+            fn id(&self) -> Option<HoldId> {
+                Some(<$guard>::id(self))
             }
 
             fn detach(self) -> HoldId {

@@ -8,6 +8,7 @@ mod api;
 mod choice;
 mod latches;
 mod observer;
+mod peer;
 mod task;
 mod threads;
 
@@ -23,6 +24,7 @@ use checker::{Class, Inspected, Phase, Store, Target, What};
 use serde::{Deserialize, Serialize};
 use tenure::{Client, Memory, Settings};
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinHandle;
 
 use crate::beat;
 use crate::clock::now;
@@ -40,6 +42,8 @@ pub(crate) enum Style {
     Single,
     /// Threads that block.
     Threads,
+    /// Another library.
+    Peer,
 }
 
 /// What a worker process is told.
@@ -90,6 +94,7 @@ pub(crate) fn main(orders: &str) -> ExitCode {
     }));
     beat::start(log.clone(), Class::ClientPaused, Target::Process(orders.number));
     let memory = Arc::new(Memory::new());
+    // One that nobody uses beside another library: what it would leave is seen, too.
     let clients: Vec<Vec<Client>> =
         orders.styles.iter().map(|_| (0..CLIENTS).map(|_| connect(&orders, &memory)).collect()).collect();
     let ids = clients.iter().flatten().map(|client| client.id().to_string()).collect();
@@ -112,6 +117,15 @@ pub(crate) fn main(orders: &str) -> ExitCode {
             (client, Task::new(worker, orders.clone(), log.clone(), stop.clone()))
         });
         match style {
+            Style::Peer => {
+                let peer = peer::start(&runtime, &orders);
+                let tasks = tasks.map(|(_, task)| {
+                    let thread = peer.thread(task.worker);
+                    runtime.spawn(task.work(thread))
+                });
+                let tasks = tasks.collect();
+                threads.push(std::thread::spawn(move || wait(&runtime, tasks)));
+            }
             Style::Threads => threads.extend(tasks.map(|(client, task)| {
                 std::thread::spawn(move || threads::run(task.work(Blocking::new(client))))
             })),
@@ -123,14 +137,7 @@ pub(crate) fn main(orders: &str) -> ExitCode {
                         observer::observe(clients[0].clone(), style as u32, log.clone(), stop.clone());
                     spawned.push(runtime.spawn(observer));
                 }
-                threads.push(std::thread::spawn(move || {
-                    runtime.block_on(async {
-                        for task in spawned {
-                            // A panic is in the history.
-                            let _ = task.await;
-                        }
-                    });
-                }));
+                threads.push(std::thread::spawn(move || wait(&runtime, spawned)));
             }
         }
     }
@@ -139,6 +146,15 @@ pub(crate) fn main(orders: &str) -> ExitCode {
     }
     end(&orders, &log, clients.into_iter().flatten().collect());
     ExitCode::SUCCESS
+}
+
+fn wait(runtime: &Runtime, tasks: Vec<JoinHandle<()>>) {
+    runtime.block_on(async {
+        for task in tasks {
+            // A panic is in the history.
+            let _ = task.await;
+        }
+    });
 }
 
 /// Inspects the names, if nobody else can, and closes all clients.
@@ -192,7 +208,7 @@ fn threads_of(style: Style) -> usize {
 fn runtime(style: Style) -> Runtime {
     let mut builder = match style {
         Style::Tasks => Builder::new_multi_thread(),
-        Style::Single | Style::Threads => Builder::new_current_thread(),
+        Style::Single | Style::Threads | Style::Peer => Builder::new_current_thread(),
     };
     builder.worker_threads(threads_of(style)).enable_all().build().expect("a runtime")
 }

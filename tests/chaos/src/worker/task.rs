@@ -49,10 +49,12 @@ impl Task {
     pub(crate) async fn work<A: Api>(mut self, api: A) {
         while !self.stop.load(SeqCst) {
             let of = self.orders.uses[self.rng.usize(0..self.orders.uses.len())];
-            if of == Use::Latch {
+            if !api.can(of) {
+                // Others are busy with it.
+            } else if of == Use::Latch {
                 latches::turn(&mut self, &api).await;
             } else {
-                let section = Section::draw(&mut self.rng, of, &self.orders);
+                let section = api.fit(Section::draw(&mut self.rng, of, &self.orders));
                 self.section(&api, &section).await;
             }
             let rest = rest(&mut self.rng);
@@ -110,7 +112,7 @@ impl Task {
             name: name.clone(),
             kind,
             owner: owner.map(|(_, word)| word.clone()),
-            wait,
+            wait: api.expected(wait),
             lease: lease.map(nanos),
             least: None,
         };
@@ -131,7 +133,8 @@ impl Task {
         let (answer, guard) = match result {
             Some(Ok(Some(guard))) => {
                 let remaining = Some(nanos(guard.remaining()));
-                let granted = Granted { fence: guard.fence(), hold: Some(guard.id().to_string()), remaining };
+                let granted =
+                    Granted { fence: guard.fence(), hold: guard.id().map(|id| id.to_string()), remaining };
                 (Answer::Granted(granted), Some(guard))
             }
             Some(Ok(None)) if wait == Wait::Try => (Answer::Busy, None),

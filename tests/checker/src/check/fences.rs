@@ -14,6 +14,11 @@ use crate::joined::{Ending, Entry};
 use crate::model::Model;
 use crate::report::{Check, Report, Violation};
 
+/// Whether it lacks a fence. A grant to another library has none, and no hold id either.
+fn is_without(entry: &Entry<'_>) -> bool {
+    entry.fence.is_none() && entry.hold.is_some()
+}
+
 pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     if !context.expected.store.has_fences() {
         return;
@@ -21,7 +26,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     for (name, entries) in context.names() {
         let granted: Vec<usize> =
             entries.iter().copied().filter(|at| context.entry(*at).is_granted()).collect();
-        for at in granted.iter().filter(|at| context.entry(**at).fence.is_none()) {
+        for at in granted.iter().filter(|at| is_without(context.entry(**at))) {
             fault(context, report, name, [*at, *at], format!("{} has none", described(context, *at)));
         }
         let fenced = granted.into_iter().filter(|at| context.entry(*at).fence.is_some()).collect();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{ask, mode};
-use crate::{Certificates, Instance, Recipe, Result};
+use crate::{Certificates, Instance, Recipe, Result, process};
 
 /// User and password for the scheme `digest` of the superuser, whom no ACL restricts.
 pub const SUPER: &str = "super:testbed";
@@ -38,6 +38,8 @@ pub struct ZooKeeperOptions {
     pub lines: Vec<String>,
     /// Further arguments of the JVM, such as `-Dname=value`.
     pub jvm: Vec<String>,
+    /// Environment variables, each `NAME=VALUE`.
+    pub environment: Vec<OsString>,
 }
 
 impl Default for ZooKeeperOptions {
@@ -49,6 +51,7 @@ impl Default for ZooKeeperOptions {
             container_check: None,
             lines: Vec::new(),
             jvm: Vec::new(),
+            environment: Vec::new(),
         }
     }
 }
@@ -113,7 +116,7 @@ impl Recipe for Node {
         words.extend(self.options.jvm.iter().map(Into::into));
         words.extend(["-cp".into(), jars.join(":").into()]);
         words.extend(["org.apache.zookeeper.server.quorum.QuorumPeerMain".into(), config(instance).into()]);
-        words
+        process::with_environment(&self.options.environment, words)
     }
 
     /// Recognizes the server by its data folder. `ruok` is answered too early, and the TLS port opens last.
