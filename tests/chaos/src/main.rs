@@ -105,6 +105,11 @@ fn run(options: &Options) -> ExitCode {
 }
 
 fn one(store: Store, options: &Options, progress: &Progress) -> Result<Outcome, String> {
+    if options.resume
+        && let Some(before) = Outcome::of(store, options)
+    {
+        return Ok(before);
+    }
     let status = progress.of(store);
     let ran = Cell::run(store, options, &status)?;
     status.say("is judged");

@@ -3,20 +3,23 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use checker::Store;
+use checker::{Class, Store};
 
 use crate::kinds::Use;
 
 pub(crate) const USAGE: &str = "\
-Usage: chaos [--store STORE,…] [--kinds KIND,…] [--seconds N] [--seed X] [--jobs N] [--plant]
+Usage: chaos [--store STORE,…] [--kinds KIND,…] [--faults FAULT,…] [--seconds N] [--seed X] [--jobs N] [--resume]
+             [--plant]
        chaos --report [PAGE]
 
   --store STORE,…  memory, sqlite, redis, redis-plain, redis-sentinel, redis-cluster, redlock, zookeeper; all of them
                    if none is named
   --kinds KIND,…   lock, fair, rwlock, permits, leader, latch; all that the store supports if none is named
+  --faults FAULT,… client-paused, client-killed, …; all that the store can suffer if none is named
   --seconds N      how long each store works; 60 if it is not named, and some more to start and to end
   --seed X         draws the faults and the work from it
   --jobs N         how many stores at a time; 2 if it is not named
+  --resume         leaves out the stores that have a result of this seed and time
   --plant          deletes keys of Redis behind its back: a bug that must be found
   --report [PAGE]  writes the results of all runs so far into PAGE, docs/reliability.md if none is named
 
@@ -33,6 +36,9 @@ pub(crate) struct Options {
     pub(crate) seed: u64,
     pub(crate) jobs: usize,
     pub(crate) plant: bool,
+    /// All, if it is empty.
+    pub(crate) faults: Vec<Class>,
+    pub(crate) resume: bool,
 }
 
 /// Where histories and results are.
@@ -50,6 +56,8 @@ impl Options {
             seed: fastrand::u64(0..1_000_000_000),
             jobs: 2,
             plant: false,
+            faults: Vec::new(),
+            resume: false,
         };
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or(format!("{word} needs a value"));
@@ -59,6 +67,8 @@ impl Options {
                 "--seconds" => options.time = Duration::from_secs(number(&word, &value()?)?.max(1)),
                 "--seed" => options.seed = number(&word, &value()?)?,
                 "--jobs" => options.jobs = number(&word, &value()?)?.max(1) as usize,
+                "--faults" => options.faults = listed(&value()?, &Class::ALL)?,
+                "--resume" => options.resume = true,
                 "--plant" => options.plant = true,
                 _ => return Err(format!("no option is called {word}")),
             }

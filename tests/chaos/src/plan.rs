@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use checker::Store;
+use checker::{Class, Store};
 use testbed::{Cut, Way};
 
 use crate::deploy::Deployment;
@@ -32,6 +32,8 @@ pub(crate) struct Deck {
     pub(crate) slots: usize,
     /// Leaves out what may rightly break exclusion.
     pub(crate) strict: bool,
+    /// Leaves out all others, unless it is empty.
+    pub(crate) only: Vec<Class>,
 }
 
 type Draw = fn(&Deck, &mut fastrand::Rng) -> Fault;
@@ -163,7 +165,11 @@ impl Deck {
         let servers = of_servers(self.store);
         let servers =
             servers.into_iter().filter(|(_, kept)| *kept || !self.strict).map(|(draw, _)| draw).collect();
-        let lanes = [workers, connections, servers].into_iter().filter(|deck| !deck.is_empty());
+        let mut lanes = [workers, connections, servers];
+        for lane in &mut lanes {
+            lane.retain(|draw| self.only.is_empty() || self.only.contains(&draw(self, rng).class()));
+        }
+        let lanes = lanes.into_iter().filter(|deck| !deck.is_empty());
         Plan { lanes: lanes.map(|deck| self.lane(deck, rng, length)).collect() }
     }
 
@@ -234,7 +240,7 @@ mod tests {
 
     fn deck(store: Store) -> Deck {
         let nodes = if matches!(store, Store::Redlock | Store::Zookeeper) { 3 } else { 1 };
-        Deck { store, nodes, slots: 3, strict: false }
+        Deck { store, nodes, slots: 3, strict: false, only: Vec::new() }
     }
 
     #[test]

@@ -104,6 +104,14 @@ impl Outcome {
             .map_err(|e| format!("{}: {e}", results.display()))
     }
 
+    /// The result of an earlier run with these options.
+    pub(crate) fn of(store: Store, options: &Options) -> Option<Self> {
+        Self::all().ok()?.into_iter().find(|one| {
+            (one.store, one.seed, one.seconds) == (store, options.seed, options.time.as_secs())
+                && !one.planted
+        })
+    }
+
     /// All results so far.
     ///
     /// # Errors

@@ -44,6 +44,14 @@ short! {
     zookeeper_keeps_its_promises "zookeeper"
 }
 
+/// Finds within this time that a release does not look whose lock it is (`cargo xtask mutants --only chaos`).
+#[test]
+fn a_holder_that_was_paused_frees_nobody_elses_lock() {
+    let done =
+        chaos(&["--store", "redis", "--kinds", "lock", "--faults", "client-paused", "--seconds", "20"]);
+    assert!(done.status.success(), "{}", said(&done));
+}
+
 #[test]
 fn a_planted_bug_is_found() {
     let done = chaos(&["--plant", "--seconds", "10"]);
