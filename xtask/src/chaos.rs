@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::packages::{self, Need, REDIS, SERVERS};
+use crate::packages::{self, ALL, Need, REDIS};
 use crate::{FAILED, MISSING, cargo};
 
 pub(crate) fn chaos(words: &[String]) -> ExitCode {
@@ -14,8 +14,9 @@ pub(crate) fn chaos(words: &[String]) -> ExitCode {
     };
     let needs: &[Need] = match () {
         () if words.iter().any(|word| word == "--report") || is_all(&["memory", "sqlite"]) => &[],
-        () if is_all(&["memory", "sqlite", "red"]) => REDIS,
-        () => SERVERS,
+        () if is_all(&["memory", "sqlite", "redlock", "redis-sentinel", "redis-cluster"]) => REDIS,
+        // With the libraries that work beside ours.
+        () => ALL,
     };
     if let Err(why) = packages::provide(needs) {
         eprintln!("{why}");
