@@ -235,6 +235,13 @@ impl Inner {
         )))
     }
 
+    /// How long a queue position on a node lasts: until the next round, which has a new one, and for as long as a hold
+    /// that is left to its lease. After a round that was won, nodes that refused keep their positions under the id of the
+    /// hold, and these cannot be released: a node that was told to release an id must not be given the hold again.
+    fn stamp(&self, claim: &Claim) -> Duration {
+        claim.stamp.min(claim.lease.max(self.options.retry_delay.end().saturating_mul(2)))
+    }
+
     fn needed(&self) -> usize {
         majority(self.nodes.len())
     }
@@ -250,16 +257,21 @@ impl Inner {
         until: Time,
         call: impl Fn(Arc<dyn Backend>, Arc<Claim>) -> F,
     ) -> Votes {
-        self.collect_votes(&mut self.call_nodes(round_claim, call), until).await
+        let done = |votes: &Votes| votes.verdict() != Verdict::Open;
+        self.collect_votes(&mut self.call_nodes(round_claim, call), until, done).await
     }
 
-    /// Collects the votes of `calls` until they decide or the deadline passes. Calls still in flight then stay in
-    /// `calls`.
-    async fn collect_votes(&self, calls: &mut Calls<Vote>, until: Time) -> Votes {
+    /// Collects the votes of `calls` until `done` or the deadline passes. Calls still in flight then stay in `calls`.
+    async fn collect_votes(
+        &self,
+        calls: &mut Calls<Vote>,
+        until: Time,
+        done: impl Fn(&Votes) -> bool,
+    ) -> Votes {
         let mut votes = Votes::new(self.nodes.len());
         self.collect(calls, until, |node, vote| {
             votes.0[node] = Some(vote);
-            votes.verdict() != Verdict::Open
+            done(&votes)
         })
         .await;
         votes
@@ -281,12 +293,12 @@ impl Inner {
                 .info
                 .unavailable(format!("acquire {}", claim.name), "the claim is being released"));
         };
-        let round_claim = Arc::new(Claim { id: round.id, ..claim.clone() });
+        let round_claim = Arc::new(Claim { id: round.id, stamp: self.stamp(claim), ..claim.clone() });
         let (sent, limit) = (self.clock().now(), self.options.node_timeout(claim.lease));
         let mut calls = self.call_nodes(&round_claim, |node, round_claim| async move {
             Vote::of_attempt(node.try_acquire(&round_claim).await)
         });
-        let votes = self.collect_votes(&mut calls, sent.after(limit)).await;
+        let votes = self.collect_votes(&mut calls, sent.after(limit), Votes::is_settled).await;
         let now = self.clock().now();
         let until = self.options.drift.until(sent, claim.lease);
         // Nothing to release there, unless an earlier attempt under this id was executed.
@@ -345,7 +357,7 @@ impl Inner {
             return Err(self.info.unavailable(what, reason));
         }
         let answers = || votes.describe(self.names(), took, limit);
-        let contended = votes.is_contended(time_up);
+        let contended = votes.is_contended();
         let retry_after = votes.retry_after(time_up).filter(|_| !contended);
         // A waiter's first attempt was made without a queue position, and its entry was removed: it counts as one more
         // round.

@@ -39,7 +39,8 @@ impl Inner {
                 None if claims.len() == 1 => self.find_round_ids(claim).await?.first().copied(),
                 None => None,
             };
-            asked.extend(id.map(|id| (at, Arc::new(Claim { id, wait: None, ..(**claim).clone() }))));
+            let stamp = self.stamp(claim);
+            asked.extend(id.map(|id| (at, Arc::new(Claim { id, stamp, wait: None, ..(**claim).clone() }))));
         }
         if asked.is_empty() {
             return Ok(answers);

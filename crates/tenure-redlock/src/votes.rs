@@ -63,13 +63,22 @@ impl Votes {
         self.count(|v| *v == Vote::No) > self.0.len() - majority(self.0.len())
     }
 
-    /// For a lost round: whether other holders were in the way; otherwise too few nodes could vote at all. A node that
-    /// had not answered by the decision might have voted; one that had not by the deadline could not.
-    pub(super) fn is_contended(&self, time_up: bool) -> bool {
-        self.voters(time_up) >= majority(self.0.len())
+    /// For a round: whether the missing votes can change neither its outcome nor why it was lost.
+    pub(super) fn is_settled(&self) -> bool {
+        match self.verdict() {
+            Verdict::Open => false,
+            Verdict::Won => true,
+            Verdict::Lost => self.is_contended() || self.voters(false) < majority(self.0.len()),
+        }
     }
 
-    /// The number of nodes that voted, or might have.
+    /// For a lost round: whether other holders were in the way, since a majority has voted; otherwise too few nodes
+    /// could vote at all.
+    pub(super) fn is_contended(&self) -> bool {
+        self.voters(true) >= majority(self.0.len())
+    }
+
+    /// The number of nodes that voted, or may still do so while the time is not up.
     fn voters(&self, time_up: bool) -> usize {
         let is_voter = |v: &Option<Vote>| match v {
             None => !time_up,
@@ -207,16 +216,19 @@ mod tests {
 
     #[test]
     fn busy_is_distinguished_from_unavailable() {
-        for (text, early, late) in [
+        for (text, contended, settled) in [
             ("yynnn", true, true),
             ("nnffy", true, true),
-            ("yyfff", false, false),
-            ("n.fff", false, false),
-            ("fn.", true, false),
-            ("ffn..", true, false),
+            ("nnn..", true, true),
+            ("yyfff", false, true),
+            ("n.fff", false, true),
+            ("fn.", false, false),
+            ("fnn..", false, false),
+            ("ffn..", false, false),
+            ("yn...", false, false),
         ] {
-            assert_eq!(votes(text).is_contended(false), early, "{text}");
-            assert_eq!(votes(text).is_contended(true), late, "{text}");
+            assert_eq!(votes(text).is_contended(), contended, "{text}");
+            assert_eq!(votes(text).is_settled(), settled, "{text}");
         }
         assert!(votes("nnn..").is_gone() && votes("nn.").is_gone());
         assert!(!votes("nnyyy").is_gone() && !votes("nnfff").is_gone());

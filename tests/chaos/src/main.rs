@@ -8,7 +8,6 @@ mod deploy;
 mod fault;
 mod inject;
 mod kinds;
-mod known;
 mod log;
 mod login;
 mod options;

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use crate::cell::{Ran, read};
 use crate::fault::Fault;
 use crate::kinds::Use;
-use crate::known::is_known;
 use crate::options::{Options, home};
 
 /// The column of [`checker::Report::row`] with the number of broken promises.
@@ -26,9 +25,6 @@ pub(crate) struct Outcome {
     pub(crate) row: Vec<String>,
     pub(crate) operations: usize,
     pub(crate) broken: Vec<Broken>,
-    /// Those that are known already.
-    #[serde(default)]
-    pub(crate) known: Vec<Broken>,
     /// Whether a bug was planted.
     pub(crate) planted: bool,
 }
@@ -58,7 +54,7 @@ impl Outcome {
             .map(|wrong| Broken { of: None, check: "run".into(), text: wrong.clone() })
             .collect();
         broken.extend(refused(&history).map(|text| Broken { of: None, check: "refused".into(), text }));
-        let (mut shown, mut known) = (Vec::new(), Vec::new());
+        let mut shown = Vec::new();
         let lost = ran.faults.iter().any(|fault| may_lose(store, fault.class()));
         for violation in report.violations.iter().filter(|one| !(lost && one.check == Check::Leftover)) {
             let check = violation.check.to_string();
@@ -73,8 +69,7 @@ impl Outcome {
                 }
                 shown.push(check.clone());
             }
-            let list = if is_known(store, violation) { &mut known } else { &mut broken };
-            list.push(Broken { of: Use::of(&violation.name), check, text: violation.to_string() });
+            broken.push(Broken { of: Use::of(&violation.name), check, text: violation.to_string() });
         }
         let mut row = report.row().to_vec();
         row[VIOLATIONS] = broken.len().to_string();
@@ -88,7 +83,6 @@ impl Outcome {
             row,
             operations: report.operations,
             broken,
-            known,
             planted: options.plant,
         };
         outcome.keep(&ran.folder)?;

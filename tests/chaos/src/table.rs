@@ -33,9 +33,6 @@ pub(crate) fn table(outcomes: &[Outcome]) -> String {
         for broken in &outcome.broken {
             let _ = writeln!(text, "    broken: {}", broken.text);
         }
-        for known in &outcome.known {
-            let _ = writeln!(text, "    known: {}", known.text);
-        }
     }
     text
 }

@@ -232,6 +232,32 @@ async fn silent_nodes_are_given_up_after_their_time() {
     assert!(fixture.is_empty().await);
 }
 
+/// One of five nodes fails at once, two do not answer, and others hold the remaining two: no majority can vote, which is
+/// known only when the time of the silent ones is up.
+#[tokio::test]
+async fn without_a_majority_that_can_vote_it_is_not_busy() {
+    let fixture = fixture(5, |o| o.node_timeout = Some(S));
+    fixture.hold_elsewhere(&[1, 2, 3]).await;
+    fixture.nodes[0].away.store(true, SeqCst);
+    fixture.nodes[3..].iter().for_each(|n| n.set_silent(true));
+    for wait in [None, Some(S)] {
+        let claim = Claim { wait, ..fixture.claim() };
+        let quorum = fixture.quorum.clone();
+        let acquiring = tokio::spawn(async move { quorum.try_acquire(&claim).await });
+        until("it has an answer", || async {
+            fixture.clock.advance(Duration::from_millis(100));
+            acquiring.is_finished()
+        })
+        .await;
+        let answer = done("an answer", acquiring).await;
+        assert!(matches!(answer, Err(Error::Unavailable { .. })), "{answer:?}");
+    }
+    // Once one of the silent ones votes, three have.
+    fixture.nodes[3].set_silent(false);
+    let answer = fixture.quorum.try_acquire(&fixture.claim()).await;
+    assert!(matches!(answer, Ok(Attempt::Busy { .. })), "{answer:?}");
+}
+
 #[tokio::test]
 async fn three_of_five_are_enough_and_two_are_not() {
     let fixture = fixture(5, |_| {});
@@ -516,7 +542,8 @@ async fn close_does_not_wait_for_a_node_that_does_not_answer() {
 /// The queue position on a node that did not answer for longer than a lease is removed when the node answers again.
 #[tokio::test]
 async fn a_queue_position_is_released_for_as_long_as_it_lasts() {
-    let fixture = fixture(3, |o| o.retry_delay = Duration::from_millis(1)..=Duration::from_millis(2));
+    // A long delay between rounds makes positions last long.
+    let fixture = fixture(3, |o| o.retry_delay = Duration::from_millis(1)..=300 * S);
     fixture.hold_elsewhere(&[0, 1, 2]).await;
     let claim = Claim { wait: Some(S), stamp: 600 * S, ..fixture.claim() };
     assert!(matches!(fixture.quorum.try_acquire(&claim).await.unwrap(), Attempt::Busy { .. }));
@@ -534,4 +561,24 @@ async fn a_queue_position_is_released_for_as_long_as_it_lasts() {
         fixture.queue_positions("x").await == 0
     })
     .await;
+}
+
+/// A node that refused a hold which the others granted keeps its queue position: for no longer than the hold lasts that
+/// is left to its lease, whether it was renewed before or not.
+#[tokio::test]
+async fn a_queue_position_of_a_hold_ends_with_its_lease() {
+    for renewed in [false, true] {
+        let fixture = fixture(3, |_| {});
+        fixture.hold_elsewhere(&[0]).await;
+        let claim = Claim { wait: Some(S), stamp: 600 * S, ..fixture.claim() };
+        assert!(matches!(fixture.quorum.try_acquire(&claim).await.unwrap(), Attempt::Granted { .. }));
+        assert_eq!(fixture.queue_positions("x").await, 1);
+        if renewed {
+            fixture.clock.advance(claim.lease * 4 / 5);
+            let answers = fixture.quorum.renew(&[Arc::new(claim.clone())]).await.unwrap();
+            assert!(matches!(answers[..], [Renewal::Held { .. }]), "{answers:?}");
+        }
+        fixture.clock.advance(claim.lease);
+        assert_eq!(fixture.queue_positions("x").await, 0);
+    }
 }

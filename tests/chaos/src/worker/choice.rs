@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use checker::{Kind, Store, Wait};
+use checker::{Kind, Wait};
 
 use crate::clock::nanos;
 use crate::kinds::{LIMIT, Use};
@@ -78,10 +78,7 @@ impl Section {
         };
         let end = match rng.u32(0..100) {
             0..72 => End::Release,
-            // A quorum may keep the queue position of a hold that nobody releases, on a node that did not grant it.
-            98.. if kind != Kind::Leader => {
-                End::Detach { release: orders.store == Store::Redlock || chance(rng, 70) }
-            }
+            98.. if kind != Kind::Leader => End::Detach { release: chance(rng, 70) },
             _ => End::Drop,
         };
         let name = of.name(rng);
