@@ -65,6 +65,6 @@ if left == 0 and head and head ~= id then
 end
 local ahead = head
 if not head or head == id then
-  ahead = redis.call('HRANDFIELD', name) or ''
+  ahead = holder_of(name)
 end
 return {0, left, ahead, queued}

@@ -5,22 +5,17 @@
 local name, about, waiters, stamps = unpack(KEYS)
 local id = ARGV[1]
 
-if redis.call('HEXISTS', name, id) == 0 then
-  if ARGV[2] ~= '0' then
+if ARGV[2] ~= '0' then
+  if redis.call('HEXISTS', name, id) == 0 then
     return 0
   end
-  redis.call('HDEL', about, id)
-  return leave(waiters, waiters, stamps, about, id)
-end
-if ARGV[2] ~= '0' then
-  local lease = tonumber(ARGV[3])
   redis.call('HSET', name, id, ARGV[2])
-  extend(name, lease)
-  extend(about, lease)
+  extend(name, tonumber(ARGV[3]))
   return 1
 end
-redis.call('DEL', name)
-redis.call('HDEL', about, id, 'holder')
+if redis.call('HDEL', name, id, id .. RECORD) == 0 then
+  return leave(waiters, waiters, stamps, about, id)
+end
 -- A user who may not publish still releases: pcall ignores the error here and in all scripts, and waiters poll.
 redis.pcall(ARGV[4], ARGV[5], '0')
 if ARGV[6] ~= '' then

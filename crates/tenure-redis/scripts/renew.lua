@@ -2,7 +2,7 @@
 -- counts, shortens nothing; with a lease of 0 it only checks. Similar claims on one name form one group, so that a
 -- hundred waiters cost as many commands as one.
 -- Keys:      for each group, by its kind, with those first that a hold cannot exist without:
---            l (lock, election) name, about; q (lock or election that may be waiting) name, about, waiters, stamps;
+--            l (lock, election) name; q (lock or election that may be waiting) name, about, waiters, stamps;
 --            f (fair lock) name, about, scores, stamps; w (write) name, about, waiters, stamps, writers;
 --            r (read) name, timeout of each claim, about, waiters, stamps;
 --            p (permits) our ends, ends, about, waiters, stamps, name.
@@ -81,6 +81,17 @@ local function renew_exclusive(found, ids, ending, name, about, lease)
   end
 end
 
+-- A hold without a key beside it. Two commands, where the server can compare.
+local function renew_alone(found, ids, name, lease)
+  local held = fields(name, ids, '')
+  for _, id in ipairs(ids) do
+    if held[id] then
+      lengthen(name, lease)
+      found[id] = 1
+    end
+  end
+end
+
 local function renew_readers(found, ids, name, timeouts, about, lease)
   local held = fields(name, ids, '')
   for i, id in ipairs(ids) do
@@ -125,11 +136,10 @@ while at <= #ARGV - apart do
   local permits, n = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
   local ids, found = {unpack(ARGV, at + 5, at + 4 + n)}, {}
   if kind == 'l' then
-    local name, about = unpack(take(2))
-    renew_exclusive(found, ids, '', name, about, lease)
+    renew_alone(found, ids, take(1)[1], lease)
   elseif kind == 'q' then
     local name, about, waiters, stamps = unpack(take(4))
-    renew_exclusive(found, ids, '', name, about, lease)
+    renew_alone(found, ids, name, lease)
     stamp_others(found, ids, waiters, stamps, about, ms)
   elseif kind == 'f' then
     local name, about, scores, stamps = unpack(take(4))

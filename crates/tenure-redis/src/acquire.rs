@@ -17,6 +17,8 @@ use crate::transport::{Call, Failure, Order, To, Value};
 
 /// The timeout of `WAIT` for replicas to confirm a grant.
 pub(crate) const REPLICA_TIMEOUT: Duration = Duration::from_secs(1);
+/// When a waiter whose wait was brief tries again, to be recorded.
+const RECORDED_AFTER: Duration = Duration::from_millis(200);
 /// How long a waiter for a fair lock without a timeout keeps its queue position; Redisson's default.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -30,7 +32,8 @@ impl Redis {
         let (fence, keep) = self.fence(keys);
         let (id, lease) = (claim.id.to_string(), millis(claim.lease).to_string());
         let (holds, who) = (claim.holds.to_string(), describe(claim));
-        let stamp = claim.wait.map_or_else(String::new, |_| millis(claim.stamp).to_string());
+        let recorded = claim.wait.filter(|_| !is_brief(claim));
+        let stamp = recorded.map_or_else(String::new, |_| millis(claim.stamp).to_string());
         let publish = self.transport.publish_command();
         let (name, order) = (keys.name(), order(claim));
         let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
@@ -113,6 +116,8 @@ impl Redis {
                     Layout::Plain if behind.is_none() => Some(poll_delay(left)),
                     _ => left,
                 };
+                let soon = is_brief(claim).then_some(RECORDED_AFTER);
+                let retry_after = retry_after.into_iter().chain(soon).min();
                 let position = text(3).and_then(|micros| micros.parse().ok());
                 Ok(Attempt::Busy { retry_after, behind, position })
             }
@@ -201,6 +206,11 @@ fn waiting_mark(claim: &Claim) -> String {
         }
         _ => "-".to_owned(),
     }
+}
+
+/// Whether the claim waits and its wait need not be recorded yet: for these kinds nobody but people looks at the record.
+pub(crate) fn is_brief(claim: &Claim) -> bool {
+    claim.brief && claim.wait.is_some() && matches!(claim.kind, Kind::Lock | Kind::Leader)
 }
 
 /// The order of the attempt of a claim.

@@ -19,6 +19,9 @@ const LONGEST: Duration = Duration::from_secs(3);
 /// The score of Redisson's permits without an expiry.
 const NEVER: f64 = 922_337_203_685_477.0;
 
+/// What the field with the record of a holder ends with, in the hash of a lock (`lib/holder.lua`).
+const RECORD: &str = ":d";
+
 /// Notes on a lock of the other layout.
 const OF_PLAIN: &str =
     "a string, as created by SET NX PX: open the store with layout=plain to share such locks";
@@ -196,11 +199,10 @@ impl InspectReply {
     }
 
     fn snapshot(&self, name: &Name) -> Option<Snapshot> {
-        let about: HashMap<&str, Record> = self
-            .pairs(3)
-            .filter(|(id, _)| !matches!(id.text(), Some("holder" | "hold")))
-            .filter_map(|(id, text)| Some((id.text()?, Record::parse(text.text()?))))
-            .collect();
+        let beside = self.pairs(3).filter(|(id, _)| !matches!(id.text(), Some("holder" | "hold")));
+        let beside = beside.filter_map(|(id, text)| Some((id.text()?, Record::parse(text.text()?))));
+        let inside = self.records().into_iter().map(|(id, text)| (id, Record::parse(text)));
+        let about: HashMap<&str, Record> = beside.chain(inside).collect();
         let mut snapshot = Snapshot::new(name.clone(), Family::Lock);
         snapshot.waiters = self.waiters(&about);
         // The plain layout has no fence: a fence key found here belongs to the other layout.
@@ -262,12 +264,24 @@ impl InspectReply {
         Some(snapshot)
     }
 
+    /// The records in the hash of a lock, by the id of the hold.
+    fn records(&self) -> HashMap<&str, &str> {
+        let fields: HashMap<&str, Option<&str>> =
+            self.pairs(2).filter_map(|(field, text)| Some((field.text()?, text.text()))).collect();
+        let records = fields.iter().filter_map(|(field, text)| Some((field.strip_suffix(RECORD)?, (*text)?)));
+        records.filter(|(id, _)| fields.contains_key(id)).collect()
+    }
+
     fn hash_holders(&self, about: &HashMap<&str, Record>) -> Vec<Holder> {
+        let records = self.records();
+        let is_record = |field: &str| field.strip_suffix(RECORD).is_some_and(|id| records.contains_key(id));
         let whole = self.parts.get(1).and_then(Value::int).unwrap_or(-1);
         let mode = self.pairs(2).find(|(field, _)| field.text() == Some("mode"));
         let mut holders = Vec::new();
         for (at, (field, holds)) in self.pairs(2).enumerate() {
-            let Some(field) = field.text().filter(|f| *f != "mode") else { continue };
+            let Some(field) = field.text().filter(|field| *field != "mode" && !is_record(field)) else {
+                continue;
+            };
             let own = self.list(11).get(at).and_then(Value::int).unwrap_or(-2);
             let (id, mode, left) = match (mode.is_some(), field.strip_suffix(":write")) {
                 (true, Some(id)) => (id, Mode::Exclusive, whole),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tenure_core::{Claim, HoldId};
 
-use crate::acquire::order;
+use crate::acquire::{is_brief, order};
 use crate::keys::Keys;
 use crate::record::describe;
 use crate::renew::{Batch, build_call};
@@ -34,7 +34,8 @@ impl Redis {
     pub(crate) fn plain_attempt(&self, claim: &Claim, keys: &Keys) -> Call {
         let (token, id) = token_and_id(claim);
         let (lease, holds, who) = (millis(claim.lease).to_string(), claim.holds.to_string(), describe(claim));
-        let stamp = claim.wait.map_or_else(String::new, |_| millis(claim.stamp).to_string());
+        let recorded = claim.wait.filter(|_| !is_brief(claim));
+        let stamp = recorded.map_or_else(String::new, |_| millis(claim.stamp).to_string());
         let args = [&*token, &id, &lease, &holds, &who, &stamp];
         let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
         let on = [keys.name(), &about, &waiters, &stamps];

@@ -168,7 +168,7 @@ impl Redis {
             let (kind, permits) = kind_code(claim);
             essential = on.len() + 1;
             match kind {
-                "l" => on.extend([name, about]),
+                "l" => on.push(name),
                 "q" => on.extend([name, about, waiters, stamps]),
                 "f" => on.extend([name, about, keys.scores(), stamps]),
                 "w" => on.extend([name, about, waiters, stamps, keys.writers()]),

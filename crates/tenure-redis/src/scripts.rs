@@ -15,9 +15,11 @@ macro_rules! scripts {
 }
 
 scripts! {
-    LOCK_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "lock_acquire";
-    LOCK_RELEASE = "lib/extend" "lib/here" "lib/memory" "lib/waiting" "lock_release";
-    FAIR_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/queue" "fair_acquire";
+    LOCK_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/holder" "lib/waiting"
+        "lock_acquire";
+    LOCK_RELEASE = "lib/extend" "lib/here" "lib/memory" "lib/holder" "lib/waiting" "lock_release";
+    FAIR_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/queue" "lib/holder"
+        "fair_acquire";
     FAIR_RELEASE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/queue"
         "fair_release";
     READ_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "read_acquire";

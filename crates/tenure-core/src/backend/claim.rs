@@ -299,6 +299,9 @@ pub struct Claim {
     pub wait: Option<Duration>,
     /// How long the queue position of a waiter lasts without being refreshed.
     pub stamp: Duration,
+    /// Whether the wait has just begun. Where waiters are only recorded for people to see, a store may leave it out of
+    /// the record, if it asks for another attempt soon ([`Attempt::Busy`](crate::backend::Attempt::Busy)).
+    pub brief: bool,
     /// The number of this attempt, if the caller has a watch for the claim: then a store may grant it within the release
     /// of another, and says so by [`Signal::Granted`](crate::backend::Signal::Granted). A later attempt of the claim has
     /// another number, which is the one that counts.
@@ -330,6 +333,7 @@ impl Claim {
             lease,
             wait: None,
             stamp: lease,
+            brief: false,
             watched: None,
             durability,
             note: None,

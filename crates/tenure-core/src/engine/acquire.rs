@@ -107,6 +107,7 @@ impl Request {
             lease: terms.lease.max(terms.least),
             wait,
             stamp: core.stamp(kind),
+            brief: false,
             watched: None,
             durability: terms.durability,
             note: self.note.clone(),

@@ -39,6 +39,7 @@ fn claim(n: u64, kind: Kind) -> Claim {
         lease: LEASE,
         wait: Some(Duration::MAX),
         stamp: STAMP,
+        brief: false,
         ..Claim::of(id(n), name(), kind)
     }
 }

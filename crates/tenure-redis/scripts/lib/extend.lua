@@ -4,3 +4,10 @@ local function extend(key, ms)
     redis.call('PEXPIRE', key, ms)
   end
 end
+
+-- Like extend, with one command where the server can compare, and the key has a TTL.
+local function lengthen(key, ms)
+  if ms > 0 and redis.pcall('PEXPIRE', key, ms, 'GT') ~= 1 then
+    extend(key, ms)
+  end
+end

@@ -77,6 +77,11 @@ impl Harness {
         self.cmd(words).int().expect("a number")
     }
 
+    /// The ids in the hash of a lock.
+    pub(crate) fn holders(&self, name: &str) -> Vec<String> {
+        holders(&self.redis, name)
+    }
+
     pub(crate) fn exists(&self, key: &str) -> bool {
         self.number(&["EXISTS", key]) == 1
     }
@@ -251,6 +256,13 @@ pub(crate) async fn warm(client: &Client) {
 }
 
 /// A claim as a client makes it, without one: nobody renews it.
+/// The ids in the hash of a lock on this server, without its records.
+pub(crate) fn holders(redis: &Redis, name: &str) -> Vec<String> {
+    let mut fields = redis.cmd(&["HKEYS", name]).expect("a hash").texts();
+    fields.retain(|field| !field.ends_with(":d"));
+    fields
+}
+
 pub(crate) fn claim(name: &str, kind: Kind) -> Claim {
     let id = HoldId { client: ClientId::new(), n: 1 };
     Claim { lease: LONG, stamp: LONG, ..Claim::of(id, Name::new(name).expect("a name"), kind) }

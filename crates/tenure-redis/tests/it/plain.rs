@@ -140,6 +140,7 @@ async fn the_id_of_a_dead_hold_does_not_free_the_next() {
     let claim = |n| Claim {
         lease: LONG,
         stamp: LONG,
+        brief: false,
         ..Claim::of(HoldId { client, n }, Name::new("x").unwrap(), Kind::Lock)
     };
     let named = Claim { token: Some("me".into()), ..claim(1) };

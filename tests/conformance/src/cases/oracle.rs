@@ -61,6 +61,7 @@ async fn holds(harness: Arc<Harness>, kind: fn(u64) -> Kind) {
         let claim = Arc::new(Claim {
             lease: Duration::from_secs(600),
             stamp: Duration::from_secs(600),
+            brief: false,
             wait: (dice.below(3) > 0).then_some(Duration::MAX),
             ..Claim::of(HoldId { client, n }, name.clone(), kind(n))
         });

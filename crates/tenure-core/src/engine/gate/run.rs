@@ -25,6 +25,9 @@ use crate::engine::reentry::SlotUse;
 /// The maximum number of concurrent attempts of a gate.
 const BURST: usize = 64;
 
+/// How long a wait counts as brief.
+const BRIEF: Duration = Duration::from_millis(200);
+
 /// How long a gate pauses if the store failed while an owner was re-entering.
 const AGAIN: Duration = Duration::from_millis(50);
 
@@ -270,7 +273,7 @@ impl Run {
         waiter.mailbox.stats.attempt();
         let seen = self.core.suspicions();
         let letter = match &waiter.want {
-            Want::Claim(claim) => match self.attempt(claim, place).await {
+            Want::Claim(claim) => match self.attempt(waiter, claim, place).await {
                 Ok(Attempt::Granted { fence, until }) => {
                     match admit(&waiter.asked, claim, fence, until) {
                         Ok(entry) => {
@@ -347,17 +350,12 @@ impl Run {
         Try::In
     }
 
-    async fn attempt(&self, claim: &Arc<Claim>, place: bool) -> Result<Attempt> {
-        if !place {
-            return self.core.backend.try_acquire(&Claim { wait: None, ..(**claim).clone() }).await;
-        }
-        if let Some((id, look)) = self.looked
-            && id == claim.id
-        {
-            let watched = Some(look.attempt);
-            return self.core.backend.try_acquire(&Claim { watched, ..(**claim).clone() }).await;
-        }
-        self.core.backend.try_acquire(claim).await
+    async fn attempt(&self, waiter: &Waiter, claim: &Claim, place: bool) -> Result<Attempt> {
+        let wait = claim.wait.filter(|_| place);
+        let brief = !claim.kind.is_queued() && waiter.since.elapsed() < BRIEF;
+        let look = self.looked.filter(|(id, _)| place && *id == claim.id);
+        let watched = look.map(|(_, look)| look.attempt);
+        self.core.backend.try_acquire(&Claim { wait, brief, watched, ..claim.clone() }).await
     }
 
     /// Puts a letter into the waiter's mailbox and removes the waiter from the queue.

@@ -75,7 +75,7 @@ async fn a_request_lost_on_the_way_is_unknown_and_repeated_under_its_id() {
     network.proxy.cut_once("comes-again", Cut::BeforeRequest);
     let guard = client.lock("comes-again").acquire().await.unwrap();
     assert_eq!(network.proxy.cuts_left(), 0);
-    let fields = harness.cmd(&["HKEYS", "comes-again"]).texts();
+    let fields = harness.holders("comes-again");
     assert_eq!(fields, [guard.id().to_string()]);
 }
 
@@ -404,7 +404,7 @@ async fn a_waiter_that_hears_nothing_does_not_disturb() {
     waiting(&other, "x", 1).await;
     network.proxy.set(Way::ToClient, Rule::Stall);
     renewed([&held]).await;
-    assert_eq!(harness.cmd(&["HKEYS", "x"]).texts(), [held.id().to_string()]);
+    assert_eq!(harness.holders("x"), [held.id().to_string()]);
     held.release().await.unwrap();
     // Whether or not its last attempt arrived just then: it cannot renew what it does not know of.
     assert!(harness.left("x") <= SHORT);

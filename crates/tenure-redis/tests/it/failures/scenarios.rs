@@ -46,7 +46,7 @@ async fn s1_a_release_that_arrives_late_does_not_free_the_next_hold() {
         about(&late, "x").iter().any(|s| s.words.contains(&id))
     })
     .await;
-    assert_eq!(harness.cmd(&["HKEYS", "x"]).texts(), [new.id().to_string()]);
+    assert_eq!(harness.holders("x"), [new.id().to_string()]);
     assert!(new.is_held());
     new.release().await.unwrap();
 }
