@@ -133,7 +133,7 @@ impl Run {
             if waiter.mailbox.is_placed() {
                 leave_place(core, &waiter.want);
             }
-            let error = self.gate.error(core, waiter.durability());
+            let error = self.gate.error(core, waiter.durability(), waiter.since);
             // Fails if the waiter already got another letter.
             let _ = waiter.mailbox.deliver(error.map_or(Letter::TimedOut, Letter::Failed));
         }
