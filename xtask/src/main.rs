@@ -10,6 +10,7 @@ mod check;
 mod examples;
 mod layers;
 mod licences;
+mod load;
 mod metadata;
 mod mutants;
 mod newcomer;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         Task::Bench(words) => bench::bench(&words),
         Task::Outage => bench::outage(),
         Task::Chaos(words) => chaos::chaos(&words),
+        Task::Load(words) => load::load(&words),
         Task::Mutants { only, list } => mutants::mutants(only.as_deref(), list),
     }
 }

@@ -28,6 +28,19 @@ impl Usage {
         }
     }
 
+    /// The least that is used within a second: threads of clients that were closed may still end.
+    pub(crate) async fn at_rest() -> Self {
+        let mut least = Self::now();
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let now = Self::now();
+            least.threads = least.threads.min(now.threads);
+            least.descriptors = least.descriptors.min(now.descriptors);
+            (least.memory, least.peak) = (now.memory, now.peak);
+        }
+        least
+    }
+
     /// Waits until no more threads and descriptors are used than before: those of a runtime end when they are idle.
     pub(crate) async fn return_to(before: Self) -> Self {
         let until = tokio::time::Instant::now() + testbed::patience();

@@ -17,7 +17,6 @@ const TASKS: u64 = 16;
 const NAMES: u64 = 100;
 
 pub(super) async fn run(stage: &Stage) -> Result<Vec<Figure>> {
-    // Where nobody has waited yet, the first sixteen use memory that all later ones use again.
     let begin = Instant::now();
     visits(stage, 0, 10).await?;
     let tenth = Usage::return_to(stage.before).await;

@@ -110,7 +110,7 @@ impl Stage {
         one.close().await?;
         two.close().await?;
         drop((one, two));
-        stage.before = Usage::return_to(stage.before).await;
+        stage.before = Usage::at_rest().await;
         // Those of the warm-up are closed, which the server may not have noticed yet.
         let _ = settled(|| ask(&Line::Connections), stage.before_any()).await;
         stage.connections = ask(&Line::Connections);
