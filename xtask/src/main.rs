@@ -23,6 +23,7 @@ mod release;
 mod run;
 mod scratch;
 mod screenshots;
+mod shown;
 mod summary;
 mod test;
 mod tidy;

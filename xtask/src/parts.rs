@@ -19,6 +19,7 @@ const SERVER_TESTS: &[(&str, &str)] = &[
     ("tenure", "attribute"),
     ("tenure", "blocking::servers"),
     ("tenure", "config"),
+    ("tenure", "inherited"),
     ("tenure", "multi"),
     ("tenure", "redlock"),
     ("tenure-cli", "connect"),

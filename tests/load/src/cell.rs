@@ -36,17 +36,14 @@ impl Cell {
         Ok(Self { scenario, store, number, figures, seconds })
     }
 
-    /// Prints its figures, and returns whether all are within their bounds.
+    /// Says that it is done and which figures are too large, and returns whether none is.
     pub(crate) fn print(&self) -> bool {
-        println!("{} on {}, {}, {:.0} s", self.scenario, self.store, self.number, self.seconds);
+        println!("{} on {}: {}, {:.0} s", self.scenario, self.store, self.number, self.seconds);
         let mut good = true;
         for figure in &self.figures {
-            let bound = self.bound(&figure.what);
-            let is_good = bound.is_none_or(|bound| figure.value <= bound);
-            let said = bound.map_or_else(String::new, |bound| format!(" (at most {})", number(bound)));
-            let judged = if is_good { "" } else { "   TOO MUCH" };
-            println!("    {:>8} {}{said}{judged}", number(figure.value), figure.what);
-            good &= is_good;
+            let Some(bound) = self.bound(&figure.what).filter(|bound| figure.value > *bound) else { continue };
+            println!("TOO MUCH: {} {}, at most {}", number(figure.value), figure.what, number(bound));
+            good = false;
         }
         good
     }
