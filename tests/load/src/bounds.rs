@@ -41,7 +41,7 @@ const ALL: &[Scenario] = &Scenario::ALL;
 const BOUNDS: &[Bound] = &[
     bound(&[Waiters], MEMORY, [8.0, 8.0, 8.0, 8.0]),
     bound(&[Fair], MEMORY, [8.0, 8.0, 8.0, 8.0]),
-    bound(&[Names], MEMORY, [3.0, 3.0, 3.0, 3.0]),
+    bound(&[Names], MEMORY, [3.0, 3.0, 3.0, 5.0]),
     bound(&[Clients], MEMORY, [300.0, 300.0, 400.0, 400.0]),
     // The keeper and the worker; on SQLite one that other processes wake, on ZooKeeper one for the session.
     bound(ONE_CLIENT, THREADS, [2.0, 3.0, 2.0, 3.0]),

@@ -11,20 +11,25 @@ fn said(done: &Output) -> String {
 }
 
 macro_rules! small {
-    ($($name:ident $store:literal)*) => {$(
-        #[test]
-        fn $name() {
-            let done = load(&["--store", $store, "--scale", "2", "--seconds", "9"]);
-            assert!(done.status.success(), "{}", said(&done));
+    ($($store:ident: $($scenario:ident)*;)*) => {$(
+        mod $store {
+            $(
+                #[test]
+                fn $scenario() {
+                    let words = ["--store", stringify!($store), "--scenario", stringify!($scenario)];
+                    let done = super::load(&[&words[..], &["--scale", "2", "--seconds", "9"]].concat());
+                    assert!(done.status.success(), "{}", super::said(&done));
+                }
+            )*
         }
     )*};
 }
 
 small! {
-    memory_stays_within_its_bounds "memory"
-    sqlite_stays_within_its_bounds "sqlite"
-    redis_stays_within_its_bounds "redis"
-    zookeeper_stays_within_its_bounds "zookeeper"
+    memory: waiters fair names connects clients;
+    sqlite: waiters fair names connects clients;
+    redis: waiters fair names connects clients;
+    zookeeper: waiters fair names connects clients;
 }
 
 #[test]
