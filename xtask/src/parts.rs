@@ -9,7 +9,8 @@ use crate::packages::{ALL, CURATOR, KEEPER, NODE_REDLOCK, Need, REDIS, REDIS_PY,
 use crate::{cargo, cores};
 
 /// Crates whose tests all need servers. `--quick` skips them.
-const WITH_SERVERS: &[&str] = &["bench", "chaos", "interop", "load", "tenure-redis", "tenure-zookeeper", "testbed"];
+const WITH_SERVERS: &[&str] =
+    &["bench", "chaos", "interop", "load", "tenure-redis", "tenure-zookeeper", "testbed"];
 
 /// Test modules of other crates that start servers: crate and module. `--quick` skips these, too.
 const SERVER_TESTS: &[(&str, &str)] = &[
@@ -34,8 +35,16 @@ const SERVER_TESTS: &[(&str, &str)] = &[
 const NEWCOMER: &str = "newcomer";
 
 /// The longest parts, longest first. They are started first, so that none of them runs alone at the end.
-const LONGEST: &[&str] =
-    &["conformance", "interop", NEWCOMER, "chaos", "tenure-redis it", "tenure-zookeeper it", "tenure it", "load"];
+const LONGEST: &[&str] = &[
+    "conformance",
+    "interop",
+    NEWCOMER,
+    "chaos",
+    "tenure-redis it",
+    "tenure-zookeeper it",
+    "tenure it",
+    "load",
+];
 
 /// Tests detect hangs themselves; this limit is for the processes that they start.
 const LIMIT: Duration = Duration::from_secs(3600);

@@ -36,7 +36,9 @@ fn judge(entries: &BTreeMap<String, Entry>, tests: &Tests) -> Vec<String> {
         if !pointers().any(|pointer| tests.has(pointer)) {
             match &entry.reason {
                 Some(reason) => drop(reasons.insert(reason)),
-                None => faults.push(format!("{id} names neither a test nor, after `{}`, a reason", NO_TEST[0])),
+                None => {
+                    faults.push(format!("{id} names neither a test nor, after `{}`, a reason", NO_TEST[0]))
+                }
             }
         }
         let unknown = pointers().filter(|pointer| pointer.contains("::") && !tests.leads_to_any(pointer));
@@ -111,7 +113,8 @@ fn scenarios(text: &str) -> BTreeMap<String, Entry> {
             scenarios.entry(id.clone()).or_default();
         } else if let Some(shown) = block.strip_prefix("**Shown.**") {
             scenarios.entry(id.clone()).or_default().add(&id, shown);
-        } else if let Some((item, text)) = block.strip_prefix("- **").and_then(|rest| rest.split_once("** ")) {
+        } else if let Some((item, text)) = block.strip_prefix("- **").and_then(|rest| rest.split_once("** "))
+        {
             let shown = text.split_once("**Shown.**").map_or("", |(_, shown)| shown);
             scenarios.entry(item.to_owned()).or_default().add(item, shown);
         }
@@ -189,7 +192,8 @@ impl Tests {
             let Some((_, rest)) = line.split_once("fn ").filter(|(before, _)| !before.contains("//")) else {
                 continue;
             };
-            let name = rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
+            let name =
+                rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
             if is_test || all {
                 self.by_name.entry(name.to_owned()).or_default().push(places.clone());
             }

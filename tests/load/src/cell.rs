@@ -41,7 +41,9 @@ impl Cell {
         println!("{} on {}: {}, {:.0} s", self.scenario, self.store, self.number, self.seconds);
         let mut good = true;
         for figure in &self.figures {
-            let Some(bound) = self.bound(&figure.what).filter(|bound| figure.value > *bound) else { continue };
+            let Some(bound) = self.bound(&figure.what).filter(|bound| figure.value > *bound) else {
+                continue;
+            };
             println!("TOO MUCH: {} {}, at most {}", number(figure.value), figure.what, number(bound));
             good = false;
         }

@@ -35,8 +35,7 @@ pub(crate) enum Scenario {
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Waiters, Self::Fair, Self::Names, Self::Connects, Self::Clients];
+    pub(crate) const ALL: [Self; 5] = [Self::Waiters, Self::Fair, Self::Names, Self::Connects, Self::Clients];
 
     /// How many there are of what it is about, at full scale.
     fn full(self, time: Duration) -> u64 {

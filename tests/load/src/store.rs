@@ -100,7 +100,8 @@ impl Server {
             Self::Memory => Vec::new(),
             Self::File(folder) => {
                 let wake = std::fs::read_dir(folder.path().join("locks.db-wake"))?;
-                wake.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned())).collect()
+                wake.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
+                    .collect()
             }
             Self::Redis(server) => {
                 let keys = server.cmd(&["KEYS", "*"])?.texts();

@@ -9,7 +9,8 @@ pub(crate) fn tables(cells: &[Cell]) -> String {
     for group in cells.chunk_by(|one, other| one.scenario == other.scenario) {
         let first = &group[0];
         let stores: Vec<String> = group.iter().map(|cell| cell.store.to_string()).collect();
-        let _ = writeln!(text, "\n| {} {} | {} |", first.number, first.scenario.of_what(), stores.join(" | "));
+        let _ =
+            writeln!(text, "\n| {} {} | {} |", first.number, first.scenario.of_what(), stores.join(" | "));
         let _ = writeln!(text, "| --- |{}", " --- |".repeat(group.len()));
         for figure in &first.figures {
             let cells: Vec<String> = group.iter().map(|cell| value(cell, &figure.what)).collect();

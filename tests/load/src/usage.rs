@@ -17,7 +17,8 @@ impl Usage {
         let status = std::fs::read_to_string("/proc/self/status").expect("a status");
         let bytes = |field: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(field)).expect(field);
-            line.trim_start_matches(':').trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+            line.trim_start_matches(':').trim().trim_end_matches(" kB").parse::<u64>().expect("a number")
+                * 1024
         };
         Self {
             memory: bytes("VmRSS"),

@@ -93,7 +93,9 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let waiting = {
             let mut all = self.listings.0.lock().unwrap();
-            let Entry::Occupied(mut reading) = all.entry((self.session.id, self.folder.clone())) else { return };
+            let Entry::Occupied(mut reading) = all.entry((self.session.id, self.folder.clone())) else {
+                return;
+            };
             if reading.get().is_empty() {
                 reading.remove();
                 return;

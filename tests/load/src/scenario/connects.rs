@@ -46,8 +46,9 @@ async fn visits(stage: &Stage, from: u64, to: u64) -> Result<()> {
         let (stage, pace) = (stage.clone(), pace.clone());
         async move {
             let turn = pace.1.fetch_add(1, SeqCst);
-            let at = pace.0 + Duration::from_secs(1) * u32::try_from(turn).expect("not so many")
-                / u32::try_from(PER_SECOND).expect("a small number");
+            let at = pace.0
+                + Duration::from_secs(1) * u32::try_from(turn).expect("not so many")
+                    / u32::try_from(PER_SECOND).expect("a small number");
             tokio::time::sleep_until(at.into()).await;
             let client = super::client_of(&stage.0, &stage.1, stage.2).await?;
             client.lock(format!("load-{}", n % NAMES)).acquire().await?.release().await?;

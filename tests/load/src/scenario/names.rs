@@ -1,7 +1,7 @@
 //! One client holds many names at once, for longer than their leases: so each was renewed.
 
-use std::sync::Mutex;
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::time::Instant;
 
 use tenure::Result;

@@ -7,9 +7,7 @@ use std::time::Duration;
 use tenure_core::backend::{Attempt, Renewal};
 use tenure_core::{Backend, Claim, Client, Durability, Fence, Kind, LostReason, Owner, multi};
 use tenure_redis::{Address, Fences, Options, Topology};
-use testbed::{
-    Cluster, Cut, FAR, Replicated, Rule, Way, done, has_grown, key_in, until, until_true, within,
-};
+use testbed::{Cluster, Cut, FAR, Replicated, Rule, Way, done, has_grown, key_in, until, until_true, within};
 
 use crate::harness::{
     Harness, LEASE, LONG, Network, SHORT, about, claim, granted, leasing, open, options, polling, settings,
