@@ -43,7 +43,7 @@ const BOUNDS: &[Bound] = &[
     // On ZooKeeper with several lists of the whole queue, as many as are read and looked at while all come.
     bound(&[Fair], MEMORY, [8.0, 8.0, 8.0, 24.0]),
     bound(&[Names], MEMORY, [3.0, 3.0, 3.0, 5.0]),
-    bound(&[Clients], MEMORY, [300.0, 300.0, 400.0, 400.0]),
+    bound(&[Clients], MEMORY, [250.0, 600.0, 400.0, 700.0]),
     // The keeper and the worker; on SQLite one that other processes wake, on ZooKeeper one for the session.
     bound(ONE_CLIENT, THREADS, [2.0, 3.0, 2.0, 3.0]),
     bound(&[Clients], THREADS, [2.0, 3.0, 2.0, 3.0]),

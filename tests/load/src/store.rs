@@ -35,7 +35,7 @@ impl fmt::Display for Store {
 pub(crate) enum Server {
     Memory,
     File(TempDir),
-    Redis(Redis),
+    Redis(Box<Redis>),
     /// With the number of nodes that it has when it is new.
     ZooKeeper(ZooKeeper, u64),
 }
@@ -47,7 +47,7 @@ impl Server {
             Store::Sqlite => Self::File(tempfile::tempdir()?),
             Store::Redis => {
                 let lines = vec!["maxclients 20000".to_owned()];
-                Self::Redis(Redis::start(RedisOptions { lines, ..RedisOptions::default() })?)
+                Self::Redis(Box::new(Redis::start(RedisOptions { lines, ..RedisOptions::default() })?))
             }
             Store::Zookeeper => {
                 // Room for the nodes of all names, whose containers are collected as fast as they become empty.
