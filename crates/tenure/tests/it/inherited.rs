@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use tenure::{Guard, connect};
+use tenure::connect;
 use testbed::{Redis, RedisOptions, ZooKeeper, ZooKeeperOptions, done, until};
 
 const STORE: &str = "INHERITED_TEST_STORE";
@@ -28,7 +28,7 @@ async fn the_process_that_has_children() {
     let held = one.lock("x").acquire().await.unwrap();
     let waits = {
         let lock = other.lock("x");
-        tokio::spawn(async move { lock.acquire().await.and_then(|guard: Guard| Ok(drop(guard))) })
+        tokio::spawn(async move { lock.acquire().await.map(drop) })
     };
     until("it waits", || async { one.show("x").await.unwrap().is_some_and(|x| !x.waiters.is_empty()) }).await;
     let own = std::fs::read_dir("/proc/self/fd").unwrap().count();
