@@ -27,7 +27,7 @@ impl Cell {
     pub(crate) fn run(scenario: Scenario, store: Store, options: &Options) -> Result<Self, String> {
         let begin = Instant::now();
         let server = Server::start(store).map_err(|e| e.to_string())?;
-        let number = options.number_of(scenario);
+        let number = options.number_of(scenario, store);
         let lease = options.time.min(std::time::Duration::from_secs(30));
         let url = server.url(lease.as_secs());
         let order = Order { scenario, store, url, number, lease };
