@@ -51,6 +51,11 @@ cargo xtask chaos                    random work on real stores under faults, dr
     --jobs N                         how many stores at a time; 2
     --plant                          with a bug that must be found
     --report                         writes the results so far into docs/reliability.md
+cargo xtask load                     thousands of waiters, names and clients, with a bound on what each may cost
+    --store STORE,…                  only these: memory, sqlite, redis, zookeeper
+    --scenario SCENARIO,…            only these: waiters, fair, names, connects, clients
+    --seconds N                      how long clients connect, 200 a second; 60
+    --scale PERCENT                  of how many there are; 100
 cargo xtask mutants                  puts known bugs back, one at a time, and expects a test to fail for each
     --only TEXT,…                    only mutants with one of these in their name, file or test
     --list                           says which there are, and runs nothing
@@ -77,6 +82,7 @@ pub(crate) enum Task {
     Bench(Vec<String>),
     Outage,
     Chaos(Vec<String>),
+    Load(Vec<String>),
     Mutants { only: Option<String>, list: bool },
     Api,
     Docs,
@@ -127,8 +133,9 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
         ["test", ref rest @ ..] => test(rest).map(Task::Test),
         ["interop", ref rest @ ..] => interop(rest).map(Task::Test),
         ["bench", ref rest @ ..] => bench(rest).map(Task::Bench),
-        // Its program knows its words, and reports a wrong one before anything is started.
+        // Their programs know their words, and report a wrong one before anything is started.
         ["chaos", ref rest @ ..] => Ok(Task::Chaos(rest.iter().map(ToString::to_string).collect())),
+        ["load", ref rest @ ..] => Ok(Task::Load(rest.iter().map(ToString::to_string).collect())),
         ["mutants", ref rest @ ..] => mutants(rest),
         [other, ..] => Err(format!("there is no command `{other}`")),
     }
@@ -229,6 +236,8 @@ mod tests {
         assert_eq!(parsed("outage"), Ok(Task::Outage));
         let words = ["--store", "redis", "--seed", "7"].map(String::from).into();
         assert_eq!(parsed("chaos --store redis --seed 7"), Ok(Task::Chaos(words)));
+        let words = ["--store", "redis", "--scale", "2"].map(String::from).into();
+        assert_eq!(parsed("load --store redis --scale 2"), Ok(Task::Load(words)));
         assert_eq!(parsed("mutants"), Ok(Task::Mutants { only: None, list: false }));
         let one = Task::Mutants { only: Some("fence".into()), list: true };
         assert_eq!(parsed("mutants --only fence --list"), Ok(one));

@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use crate::run::{Ended, Show, run};
-use crate::{api, cargo, examples, mutants, publishable, root, tidy, verdict};
+use crate::{api, cargo, examples, mutants, publishable, root, shown, tidy, verdict};
 
 const LIMIT: Duration = Duration::from_secs(3600);
 
@@ -85,5 +85,6 @@ fn tidiness() -> Result<(), String> {
     let mut faults = tidy::faults(&root())?;
     faults.extend(examples::faults(&root())?);
     faults.extend(mutants::faults(&root()));
+    faults.extend(shown::faults(&root())?);
     if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
 }

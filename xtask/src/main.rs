@@ -10,6 +10,7 @@ mod check;
 mod examples;
 mod layers;
 mod licences;
+mod load;
 mod metadata;
 mod mutants;
 mod newcomer;
@@ -22,6 +23,7 @@ mod release;
 mod run;
 mod scratch;
 mod screenshots;
+mod shown;
 mod summary;
 mod test;
 mod tidy;
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         Task::Bench(words) => bench::bench(&words),
         Task::Outage => bench::outage(),
         Task::Chaos(words) => chaos::chaos(&words),
+        Task::Load(words) => load::load(&words),
         Task::Mutants { only, list } => mutants::mutants(only.as_deref(), list),
     }
 }

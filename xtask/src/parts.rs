@@ -9,7 +9,8 @@ use crate::packages::{ALL, CURATOR, KEEPER, NODE_REDLOCK, Need, REDIS, REDIS_PY,
 use crate::{cargo, cores};
 
 /// Crates whose tests all need servers. `--quick` skips them.
-const WITH_SERVERS: &[&str] = &["bench", "chaos", "interop", "tenure-redis", "tenure-zookeeper", "testbed"];
+const WITH_SERVERS: &[&str] =
+    &["bench", "chaos", "interop", "load", "tenure-redis", "tenure-zookeeper", "testbed"];
 
 /// Test modules of other crates that start servers: crate and module. `--quick` skips these, too.
 const SERVER_TESTS: &[(&str, &str)] = &[
@@ -19,6 +20,7 @@ const SERVER_TESTS: &[(&str, &str)] = &[
     ("tenure", "attribute"),
     ("tenure", "blocking::servers"),
     ("tenure", "config"),
+    ("tenure", "inherited"),
     ("tenure", "multi"),
     ("tenure", "redlock"),
     ("tenure-cli", "connect"),
@@ -33,8 +35,16 @@ const SERVER_TESTS: &[(&str, &str)] = &[
 const NEWCOMER: &str = "newcomer";
 
 /// The longest parts, longest first. They are started first, so that none of them runs alone at the end.
-const LONGEST: &[&str] =
-    &["conformance", "interop", NEWCOMER, "chaos", "tenure-redis it", "tenure-zookeeper it", "tenure it"];
+const LONGEST: &[&str] = &[
+    "conformance",
+    "interop",
+    NEWCOMER,
+    "chaos",
+    "tenure-redis it",
+    "tenure-zookeeper it",
+    "tenure it",
+    "load",
+];
 
 /// Tests detect hangs themselves; this limit is for the processes that they start.
 const LIMIT: Duration = Duration::from_secs(3600);
@@ -147,7 +157,7 @@ fn part(wanted: &Wanted, binary: &Binary) -> Part {
             command.env_remove("RUST_TEST_THREADS");
             "interop".to_owned()
         }
-        ("chaos", "it") => "chaos".to_owned(),
+        ("chaos" | "load", "it") => binary.krate.clone(),
         (krate, target) => {
             // Only for integration tests: unit tests may have modules with the same names.
             let started =
@@ -184,18 +194,19 @@ mod tests {
     fn test_binaries_are_run_with_the_longest_first() {
         let built = [
             binary("tenure-core", "lib", "tenure_core"),
+            binary("load", "test", "it"),
             binary("chaos", "test", "it"),
             binary("interop", "test", "it"),
             binary("conformance", "test", "matrix"),
         ];
-        let all = ["conformance", "interop", "newcomer", "chaos", "tenure-core lib", "doc"];
+        let all = ["conformance", "interop", "newcomer", "chaos", "load", "tenure-core lib", "doc"];
         assert_eq!(names(&Wanted::default(), &built), all);
         let one = Wanted { backend: Some("redis".into()), ..Wanted::default() };
-        assert_eq!(names(&one, &built[3..]), ["conformance"]);
+        assert_eq!(names(&one, &built[4..]), ["conformance"]);
         let peer = Wanted { peer: Some("redsync".into()), ..Wanted::default() };
-        assert_eq!(names(&peer, &built[2..3]), ["interop"]);
-        assert_eq!(variable(&parts(&one, &built[3..])[0], "TENURE_STORES"), Some("redis"));
-        assert_eq!(variable(&parts(&peer, &built[2..3])[0], "TENURE_PEERS"), Some("redsync"));
+        assert_eq!(names(&peer, &built[3..4]), ["interop"]);
+        assert_eq!(variable(&parts(&one, &built[4..])[0], "TENURE_STORES"), Some("redis"));
+        assert_eq!(variable(&parts(&peer, &built[3..4])[0], "TENURE_PEERS"), Some("redsync"));
     }
 
     #[test]

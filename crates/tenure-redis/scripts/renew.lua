@@ -10,9 +10,16 @@
 -- Arguments: number of keys at the end of the arguments, slack ms of permits, then for each group: kind, lease ms,
 --            stamp ms, number of permits, number of claims, their ids
 -- Reply:     for each claim: 1 held; 2 waiting; 0 neither; 3 unknown, because a key is on another node
-local apart, slack, now = tonumber(ARGV[1]), tonumber(ARGV[2]), clock()
+local apart, slack = tonumber(ARGV[1]), tonumber(ARGV[2])
 local keys = apart == 0 and KEYS or {unpack(ARGV, #ARGV - apart + 1)}
 local reply = {}
+
+-- Holds of locks need no time.
+local known
+local function now()
+  known = known or clock()
+  return known
+end
 
 -- Returns which of these fields exist. A key that another program has overwritten is not ours any more: it must not
 -- make the renewal of all others fail.
@@ -55,7 +62,7 @@ local function stamp_others(found, ids, waiters, stamps, about, ms)
     end
   end
   if #places > 0 then
-    stamp(waiters, stamps, about, places, ms, now)
+    stamp(waiters, stamps, about, places, ms, now())
   end
   return #places > 0
 end
@@ -63,7 +70,7 @@ end
 local function stamp_queue(found, ids, scores, stamps, about, ms)
   local rest = others(found, ids)
   if #rest > 0 then
-    local places = keep_places(scores, stamps, about, rest, ms, now, apart ~= 0)
+    local places = keep_places(scores, stamps, about, rest, ms, now(), apart ~= 0)
     for _, id in ipairs(rest) do
       found[id] = (not places and 3) or (places[id] and 2) or 0
     end
@@ -108,7 +115,7 @@ end
 local function renew_permits(found, ids, n, ours, ends, about, name, lease)
   for _, id in ipairs(ids) do
     local over = redis.call('ZSCORE', ours, id)
-    if over and tonumber(over) > now then
+    if over and tonumber(over) > now() then
       -- All permits or none: a JVM whose clock is far ahead may have reclaimed some, or the semaphore's TTL may end
       -- before the lease.
       local all = many(about, id, n)
@@ -116,7 +123,7 @@ local function renew_permits(found, ids, n, ours, ends, about, name, lease)
       found[id] = 0
       if alive(ends, id, all) == all and (ttl < 0 or ttl >= lease) then
         if lease > 0 then
-          put(ends, ours, about, id, all, lease, slack, now)
+          put(ends, ours, about, id, all, lease, slack, now())
         end
         found[id] = 1
       end

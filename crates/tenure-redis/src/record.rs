@@ -1,4 +1,4 @@
-//! Descriptive records of holders and waiters, stored beside the lock, never inside Redisson's own keys.
+//! Descriptive records of holders and waiters, stored beside the lock; that of the holder of a lock inside its hash.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;

@@ -91,7 +91,8 @@ impl Cell {
         let mut rng = fastrand::Rng::with_seed(seed ^ (store as u64) << 32);
         let rounds = (options.time.as_secs_f64() / ROUND.as_secs_f64()).ceil().max(1.0) as u32;
         let round = options.time / rounds;
-        let deck = Deck { store, nodes, slots, strict: options.plant, only: options.faults.clone() };
+        let back = seed % 2 == 0;
+        let deck = Deck { store, nodes, slots, back, strict: options.plant, only: options.faults.clone() };
         let plans: Vec<Plan> = (0..rounds).map(|_| deck.draw(&mut rng, round.mul_f64(0.55))).collect();
         let said: Vec<String> = plans.iter().map(Plan::to_string).collect();
         let timing = Deployment::timing(store);

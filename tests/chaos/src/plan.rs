@@ -30,6 +30,8 @@ pub(crate) struct Deck {
     pub(crate) store: Store,
     pub(crate) nodes: u32,
     pub(crate) slots: usize,
+    /// Whether clocks of servers may go back, or servers may forget: not both.
+    pub(crate) back: bool,
     /// Leaves out what may rightly break exclusion.
     pub(crate) strict: bool,
     /// Leaves out all others, unless it is empty.
@@ -115,17 +117,16 @@ const FULL: Draw = |deck, rng| Fault::Full { nodes: all(deck), time: time(deck, 
 const FULL_FEW: Draw = |deck, rng| Fault::Full { nodes: few(deck, rng), time: time(deck, rng) };
 const FULL_MOST: Draw = |deck, rng| Fault::Full { nodes: most(deck, rng), time: time(deck, rng) };
 const ROTATE: Draw = |_, _| Fault::Rotate;
-/// Back by no more than a lease: what was taken before lasts so much longer.
-const STEP: Draw = |_, rng| Fault::Step { node: 0, by: rng.i64(-2_000..20_000) };
-/// Only forward, and always that of the last node, so that it stays one of few.
-const STEP_ONE: Draw =
-    |deck, rng| Fault::Step { node: deck.nodes as usize - 1, by: 120_000 * rng.i64(1..100) };
+/// By no more than half a lease: what was taken before a step back lasts so much longer.
+const STEP: Draw = |_, rng| Fault::Step { node: 0, by: rng.i64(-500..500) };
+/// Only forward: two minutes back would keep the dead for two minutes.
+const STEP_ONE: Draw = |deck, rng| Fault::Step { node: pick(1, deck, rng)[0], by: 120_000 };
 const STEP_ALL: Draw = |_, rng| Fault::Step { node: 0, by: rng.i64(-3_600_000..3_600_000) };
 const STEP_WORKER: Draw =
     |deck, rng| Fault::StepWorker { slot: slot(deck, rng), by: rng.i64(-3_600_000..3_600_000) };
 
 /// What the servers of a store can suffer, and whether exclusion is kept then.
-fn of_servers(store: Store) -> Vec<(Draw, bool)> {
+fn of_servers(store: Store, back: bool) -> Vec<(Draw, bool)> {
     let kept = |draws: &[Draw]| draws.iter().map(|draw| (*draw, true)).collect::<Vec<_>>();
     let broken = |draws: &[Draw]| draws.iter().map(|draw| (*draw, false)).collect::<Vec<_>>();
     let kept_by_clients = kept(&[FLUSH, DISCONNECT, HUSH]);
@@ -133,7 +134,9 @@ fn of_servers(store: Store) -> Vec<(Draw, bool)> {
         Store::Memory | Store::Sqlite => Vec::new(),
         Store::Redis | Store::RedisPlain => {
             let kept = kept(&[STOP, RESTART, FULL, ROTATE]);
-            [kept, kept_by_clients, broken(&[EMPTY_ONE, EVICT, STEP])].concat()
+            // Fences are larger than the last one, or than the clock: if both are lost, they may go back.
+            let forgets = if back { broken(&[STEP]) } else { broken(&[EMPTY_ONE, EVICT]) };
+            [kept, kept_by_clients, forgets].concat()
         }
         Store::RedisSentinel => [kept_by_clients, broken(&[ASKED, KILLED, STOPPED, BLACKOUT])].concat(),
         Store::RedisCluster => {
@@ -141,8 +144,8 @@ fn of_servers(store: Store) -> Vec<(Draw, bool)> {
         }
         Store::Redlock => {
             let restarts = [RESTART_FEW, RESTART_MOST, EMPTY_ONE, EMPTY_MOST];
-            let others = [STOP_FEW, STOP_MOST, FULL_FEW, FULL_MOST, EVICT, ROTATE, STEP_ONE];
-            [kept_by_clients, kept(&restarts), kept(&others)].concat()
+            let others = [STOP_FEW, STOP_MOST, FULL_FEW, FULL_MOST, ROTATE];
+            [kept_by_clients, kept(&restarts), kept(&others), broken(&[EVICT, STEP_ONE])].concat()
         }
         Store::Zookeeper => {
             let restarts = [RESTART_FEW, RESTART_MOST, RESTART, EMPTY_ONE];
@@ -162,7 +165,7 @@ impl Deck {
             Store::Redis | Store::RedisPlain | Store::Redlock | Store::Zookeeper => CONNECTIONS.to_vec(),
             _ => Vec::new(),
         };
-        let servers = of_servers(self.store);
+        let servers = of_servers(self.store, self.back);
         let servers =
             servers.into_iter().filter(|(_, kept)| *kept || !self.strict).map(|(draw, _)| draw).collect();
         let mut lanes = [workers, connections, servers];
@@ -240,7 +243,7 @@ mod tests {
 
     fn deck(store: Store) -> Deck {
         let nodes = if matches!(store, Store::Redlock | Store::Zookeeper) { 3 } else { 1 };
-        Deck { store, nodes, slots: 3, strict: false, only: Vec::new() }
+        Deck { store, nodes, slots: 3, back: true, strict: false, only: Vec::new() }
     }
 
     #[test]

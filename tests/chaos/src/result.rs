@@ -53,9 +53,12 @@ impl Outcome {
             .iter()
             .map(|wrong| Broken { of: None, check: "run".into(), text: wrong.clone() })
             .collect();
-        broken.extend(refused(&history).map(|text| Broken { of: None, check: "refused".into(), text }));
         let mut shown = Vec::new();
+        // What is half forgotten may be refused as wrong: permits whose number is left, and whose sets are gone.
         let lost = ran.faults.iter().any(|fault| may_lose(store, fault.class()));
+        if !lost {
+            broken.extend(refused(&history).map(|text| Broken { of: None, check: "refused".into(), text }));
+        }
         for violation in report.violations.iter().filter(|one| !(lost && one.check == Check::Leftover)) {
             let check = violation.check.to_string();
             if !shown.contains(&check) {

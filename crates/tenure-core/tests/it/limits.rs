@@ -333,3 +333,51 @@ async fn a_store_that_fails_while_places_are_taken_again_delays_no_other_waiter(
         done("it gets in", waiter).await.unwrap();
     }
 }
+
+/// A gate finds that the places of all its waiters have expired. The first is tried again before more than a few of the
+/// others have taken theirs again: that may last longer than places do.
+#[tokio::test]
+async fn places_that_are_taken_again_delay_the_first_only_for_a_few() {
+    const WAITERS: usize = 200;
+    let clock = Clock::manual();
+    let store = Puppet::new(&clock);
+    let client = store.client(|settings| {
+        (settings.call_timeout, settings.outage, settings.poll) = (FAR, FAR, Some(SHORT));
+    });
+    let lock = client.lock("x").fair();
+    let held = lock.acquire().await.unwrap();
+    let waiting: Vec<_> = (0..WAITERS)
+        .map(|_| {
+            let lock = lock.clone();
+            tokio::spawn(async move { lock.acquire().await.map(drop) })
+        })
+        .collect();
+    until("all wait", || async { lock.waiters().await.unwrap().len() == WAITERS }).await;
+    // How many others are tried before the first is, once their places have expired.
+    let (before, all) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counted, tried) = (before.clone(), all.clone());
+    let (mut first, mut expired, mut again) = (None, false, false);
+    store.tell(move |call| {
+        match call {
+            Call::Acquire(claim) if !expired => first = Some(claim.id),
+            Call::Acquire(claim) => {
+                again |= first == Some(claim.id);
+                tried.fetch_add(1, SeqCst);
+                counted.fetch_add(usize::from(!again), SeqCst);
+            }
+            Call::Renew(claims) if claims.len() == WAITERS - 1 && first.is_some() && !expired => {
+                clock.advance(4 * SHORT);
+                expired = true;
+            }
+            _ => {}
+        }
+        Act::Pass
+    });
+    until("all have taken their places again", || async { all.load(SeqCst) >= WAITERS }).await;
+    let before = before.load(SeqCst);
+    assert!((1..WAITERS / 2).contains(&before), "{before} others were tried before the first");
+    held.release().await.unwrap();
+    for waiter in waiting {
+        done("it gets in", waiter).await.unwrap();
+    }
+}

@@ -12,6 +12,7 @@ mod minimum;
 mod puppet;
 mod refused;
 mod simulation;
+mod stores;
 mod telemetry;
 mod unavailable;
 mod unpolled;

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tenure_core::backend::{
@@ -36,6 +37,8 @@ pub(crate) enum Act {
     Fail,
     /// It is not done, because nobody listens.
     Refuse,
+    /// It is not done, and the store says when it will be ready.
+    NotReady,
     /// It is done, and the answer is lost.
     Lose,
     /// The store panics.
@@ -90,6 +93,10 @@ impl Puppet {
             Act::Panic => panic!("a store that panics, as this test wants it to"),
             Act::Hang => std::future::pending().await,
             Act::Fail => Err(Error::unavailable("puppet", "a call", "it is told to fail")),
+            Act::NotReady => {
+                let not_ready = Error::unavailable("puppet", "a call", "it is told not to be ready");
+                Err(not_ready.ready_after(Some(Duration::from_millis(10))))
+            }
             Act::Refuse => {
                 Err(Error::unavailable("puppet", "a call", io::Error::from(io::ErrorKind::ConnectionRefused)))
             }

@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use tenure_core::backend::CountOp;
 use tenure_core::testing::{Call, Fate, Faults};
-use tenure_core::{Client, CountingSemaphore, Error, Lock, Memory, Result, Settings};
+use tenure_core::{Client, Clock, CountingSemaphore, Error, Lock, Memory, Result, Settings};
 use testbed::{PATIENCE, done, until};
 use tokio::task::JoinHandle;
+
+use crate::puppet::{Act, Puppet};
 
 const CALL_TIMEOUT: Duration = Duration::from_millis(200);
 
@@ -120,6 +122,24 @@ async fn a_wait_that_ends_while_the_store_is_down_is_not_busy() {
     }
     held.release().await.unwrap();
     assert!(client.lock("x").try_acquire().await.unwrap().is_some(), "nothing is left");
+}
+
+/// The store was not ready for its own attempt, and has answered nobody since: nothing is known, however short that was.
+#[tokio::test]
+async fn a_wait_that_was_never_answered_is_not_busy() {
+    let store = Puppet::new(&Clock::boot());
+    let client = store.client(|settings| settings.call_timeout = PATIENCE);
+    let mut asked = 0;
+    store.tell(move |call| match call {
+        crate::puppet::Call::Acquire(_) if asked == 0 => {
+            asked += 1;
+            Act::NotReady
+        }
+        crate::puppet::Call::Acquire(_) => Act::Fail,
+        _ => Act::Pass,
+    });
+    let told = client.lock("x").try_acquire_for(Duration::from_millis(100)).await;
+    assert!(matches!(told, Err(Error::Unavailable { .. })), "{told:?}");
 }
 
 /// Takes that certainly were not executed leave nothing to undo, however many there were.

@@ -174,8 +174,7 @@ impl Store {
                     });
                 }
                 Some(child) => {
-                    let ahead = &queue.children[..at];
-                    if self.delete_orphans(session, &folder, ahead, record.id.client).await? {
+                    if self.delete_orphans(session, &folder, &queue, at, record.id.client).await? {
                         continue;
                     }
                     if claim.wait.is_none()
@@ -209,22 +208,26 @@ impl Store {
         folder: &str,
         marker: Marker,
         claim: &Claim,
-    ) -> RequestResult<(Queue, usize)> {
+    ) -> RequestResult<(Arc<Queue>, usize)> {
         for _ in 0..MAX_TRIES {
             if attempt.create_unanswered {
                 self.find_unanswered_node(attempt, session, record, folder).await?;
             }
-            let names = match &attempt.node {
-                Some(_) => session.client.list(folder).await?,
+            let queue = match &attempt.node {
+                Some(_) => self.listings.list(session, folder).await?,
                 None => {
                     let stem = format!("{folder}/{}", node::stem(record.id, marker, &self.process));
                     let note = claim.note.as_deref().unwrap_or("").as_bytes();
-                    // Both requests are sent at once, and executed in this order.
-                    let (created, names) = join(
-                        session.client.create(&stem, note, Mode::EphemeralSequential),
-                        session.client.list(folder),
-                    )
-                    .await;
+                    let create = session.client.create(&stem, note, Mode::EphemeralSequential);
+                    // Both requests are sent at once, and executed in this order. If the queue is being read, the next
+                    // list after the create is shared with others.
+                    let (created, queue) = match self.listings.begin(session, folder) {
+                        Some(turn) => {
+                            let (created, queue) = join(create, turn.list()).await;
+                            (created, Some(queue))
+                        }
+                        None => (create.await, None),
+                    };
                     match created {
                         Ok((stat, path)) => {
                             self.check_owner(session, stat.owner)?;
@@ -242,10 +245,12 @@ impl Store {
                             return Err(error);
                         }
                     }
-                    names?
+                    match queue {
+                        Some(queue) => queue?,
+                        None => self.listings.list(session, folder).await?,
+                    }
                 }
             };
-            let queue = Queue::new(names);
             match attempt.node.as_ref().and_then(|node| queue.position(node.name())) {
                 Some(at) if queue.children[at].is_last_number() => {
                     if let Some(node) = attempt.node.take() {

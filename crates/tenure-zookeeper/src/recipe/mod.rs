@@ -5,6 +5,7 @@ pub(crate) mod claim_record;
 pub(crate) mod counters;
 mod folders;
 pub(crate) mod keyed_mutex;
+mod listings;
 pub(crate) mod node;
 mod orphans;
 pub(crate) mod path;
@@ -24,6 +25,7 @@ use tokio::sync::Notify;
 
 use self::claim_record::{ClaimRecord, ClaimRecords};
 use self::keyed_mutex::KeyedMutex;
+use self::listings::Listings;
 use self::path::Paths;
 use crate::options::Options;
 use crate::session::manager::SessionManager;
@@ -47,6 +49,7 @@ pub(crate) struct Store {
     /// Paths of ledgers that only remember past operations.
     pub(crate) prune_scheduled: Mutex<HashSet<String>>,
     pub(crate) counter_mutex: KeyedMutex,
+    pub(crate) listings: Arc<Listings>,
 }
 
 impl Store {
@@ -68,6 +71,7 @@ impl Store {
             pending_deletes: Mutex::default(),
             prune_scheduled: Mutex::default(),
             counter_mutex: KeyedMutex::default(),
+            listings: Arc::default(),
         }
     }
 }

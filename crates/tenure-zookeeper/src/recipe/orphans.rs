@@ -7,23 +7,23 @@ use tenure_core::ClientId;
 
 use crate::error::RequestResult;
 use crate::recipe::Store;
-use crate::recipe::node::{self, Child};
+use crate::recipe::queue::Queue;
 use crate::session::Session;
 
 impl Store {
-    /// Deletes the orphans among `children`. Returns whether any is gone now.
+    /// Deletes the orphans before the node at `at`. Returns whether any is gone now.
     pub(crate) async fn delete_orphans(
         self: &Arc<Self>,
         session: &Arc<Session>,
         folder: &str,
-        children: &[Child],
+        queue: &Queue,
+        at: usize,
         client: ClientId,
     ) -> RequestResult<bool> {
-        let ours = node::client_prefix(client);
         let mut any = false;
-        for child in children.iter().filter(|child| child.name.starts_with(&ours)) {
+        for child in queue.strangers_ahead(at, client, |id| self.records.get(id).is_some()) {
             let path = format!("{folder}/{}", child.name);
-            if child.id().is_none_or(|id| self.records.get(id).is_some()) || self.is_delete_pending(&path) {
+            if self.is_delete_pending(&path) {
                 continue;
             }
             match session.client.read(&path).await {

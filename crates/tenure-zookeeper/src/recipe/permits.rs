@@ -46,8 +46,9 @@ impl Permits<'_> {
                     None => self.size(Some(!taken.is_empty())).await?.unwrap_or(self.limit.into()),
                 };
                 let wanted = taken.len() as u64 + u64::from(n);
-                let there = if wanted > size { Queue::new(taken).children } else { Vec::new() };
-                if !store.delete_orphans(session, &leases, &there, record.id.client).await? {
+                let there = Queue::new(if wanted > size { taken } else { Vec::new() });
+                let all = there.children.len();
+                if !store.delete_orphans(session, &leases, &there, all, record.id.client).await? {
                     return RequestResult::Ok((size, wanted));
                 }
             }
@@ -83,7 +84,7 @@ impl Permits<'_> {
             let (queue, at) =
                 store.join_queue(attempt, session, record, &folder, Marker::Lock, claim).await?;
             let Some(child) = queue.blocker(at, &Kind::Lock) else { return Ok(None) };
-            if store.delete_orphans(session, &folder, &queue.children[..at], record.id.client).await? {
+            if store.delete_orphans(session, &folder, &queue, at, record.id.client).await? {
                 continue;
             }
             let ahead = format!("{folder}/{}", child.name);

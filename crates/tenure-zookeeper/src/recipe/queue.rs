@@ -4,6 +4,7 @@
 //! them, but ignoring them admits nobody wrongly.
 
 use std::cmp::Ordering;
+use std::sync::OnceLock;
 
 use tenure_core::ledger::{admits, in_use};
 use tenure_core::{ClientId, Family, HoldId, Kind, Name, Result};
@@ -17,6 +18,10 @@ pub(crate) struct Queue {
     pub(crate) children: Vec<Child>,
     /// Whether there is a ledger beside them: the name may be a semaphore, a latch or a count.
     pub(crate) has_ledger: bool,
+    /// The families of the children.
+    families: Vec<Family>,
+    /// The children that this library made and no claim of this process has, when that was first asked.
+    strangers: OnceLock<Vec<(usize, HoldId)>>,
 }
 
 impl Queue {
@@ -29,32 +34,54 @@ impl Queue {
         };
         let mut children: Vec<Child> = names.into_iter().filter_map(parse).collect();
         children.sort_by(order);
-        Self { children, has_ledger }
+        let mut families = Vec::new();
+        for family in children.iter().map(Child::family) {
+            if !families.contains(&family) {
+                families.push(family);
+            }
+        }
+        Self { children, has_ledger, families, strangers: OnceLock::new() }
     }
 
     /// The position of the child with this name.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
-        self.children.iter().position(|c| c.name == name)
+        let sought = Child::parse(name)?;
+        // Around an overflow of the counter the order has no beginning.
+        let found = self.children.binary_search_by(|child| order(child, &sought)).ok();
+        found.or_else(|| self.children.iter().position(|c| c.name == name))
     }
 
     /// The node that blocks the one at `at`: the nearest of those that do, which is to be watched. It is the last of
     /// them to go unless it gives up, so one release wakes one waiter.
     pub(crate) fn blocker(&self, at: usize, kind: &Kind) -> Option<&Child> {
         let ahead = &self.children[..at];
-        let placed = |i: usize| HoldId { n: i as u64, ..HoldId::NONE };
-        let seen: Vec<(HoldId, Kind)> =
-            ahead.iter().enumerate().map(|(i, c)| (placed(i), c.kind())).collect();
-        let holders = seen.iter().map(|(id, kind)| (id, kind));
-        admits(kind, 0, holders).err()?;
-        match kind {
+        let nearest = match kind {
             Kind::Read { .. } => ahead.iter().rev().find(|c| c.marker == Marker::Write),
             _ => ahead.last(),
-        }
+        }?;
+        let holder = (HoldId::NONE, nearest.kind());
+        admits(kind, 0, [(&holder.0, &holder.1)].into_iter()).err().map(|_| nearest)
     }
 
     /// Nodes of the same client ahead of the one at `at`, in order.
     pub(crate) fn holds_ahead(&self, at: usize, client: ClientId) -> impl Iterator<Item = HoldId> {
         self.children[..at].iter().filter_map(Child::id).filter(move |id| id.client == client)
+    }
+
+    /// Nodes of this client ahead of the one at `at` that no claim has.
+    pub(crate) fn strangers_ahead(
+        &self,
+        at: usize,
+        client: ClientId,
+        is_known: impl Fn(HoldId) -> bool,
+    ) -> impl Iterator<Item = &Child> {
+        let strangers = self.strangers.get_or_init(|| {
+            let made_here = |(at, child): (usize, &Child)| Some((at, child.id()?));
+            let ids = self.children.iter().enumerate().filter_map(made_here);
+            ids.filter(|(_, id)| !is_known(*id)).collect()
+        });
+        let ahead = strangers.iter().take_while(move |(i, _)| *i < at);
+        ahead.filter(move |(_, id)| id.client == client && !is_known(*id)).map(|(i, _)| &self.children[*i])
     }
 
     /// How many nodes at the front hold the lock.
@@ -75,9 +102,9 @@ impl Queue {
     /// Refuses a name that is in use as another kind.
     pub(crate) fn check_family(&self, name: &Name, family: Family) -> Result<()> {
         let wanted = merge_fair(family);
-        match self.children.iter().map(Child::family).find(|f| merge_fair(*f) != wanted) {
+        match self.families.iter().find(|used| merge_fair(**used) != wanted) {
             None => Ok(()),
-            Some(used) => Err(in_use(name, used, family)),
+            Some(used) => Err(in_use(name, *used, family)),
         }
     }
 }

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations() {
+    fn durations_are_read_alike() {
         for (text, ms) in
             [("300ms", 300), ("30s", 30_000), ("1.5s", 1500), ("1h30m", 5_400_000), ("1m 30s", 0)]
         {

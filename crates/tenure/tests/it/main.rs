@@ -6,6 +6,7 @@ mod auto_traits;
 mod blocking;
 mod config;
 mod exit;
+mod inherited;
 mod metrics;
 mod multi;
 mod redlock;

@@ -1,4 +1,5 @@
-//! Elections: an observer never sees terms go back, and sees none before its leader has campaigned.
+//! Elections: an observer never sees terms go back, unless the store may have forgotten a leader, and sees none before
+//! its leader has campaigned.
 
 use std::collections::HashMap;
 
@@ -19,6 +20,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
         let before = last.insert((*process, *observer, name), (*at, *term));
         if let Some((seen, before)) = before.filter(|(_, before)| before > term)
             && !context.conditions.may_lose_fences(seen, *at)
+            && !context.conditions.excuses(name, *at)
         {
             fault(seen, format!("observer {process}/{observer} sees term {term} after {before}"));
         }

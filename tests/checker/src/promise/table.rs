@@ -70,8 +70,10 @@ fn on_redlock(class: Class) -> Option<Cell> {
         Class::RestartEmpty => Cell { liveness: after_restart, ..unavailable_of_most() },
         Class::ConnectionDelayed | Class::OneWay | Class::HalfOpen => Cell::KEPT,
         Class::ScriptFlush | Class::ClientKill | Class::ClientPause | Class::PasswordRotated => Cell::KEPT,
-        // "Minority: kept"; there is no fence for the rest.
-        Class::ServerClockStep | Class::Eviction => Cell { safety_of_most: Safety::Nothing, ..Cell::KEPT },
+        // "A node that forgets": with those that did not grant it may be a majority; and there is no fence.
+        Class::ServerClockStep | Class::Eviction => {
+            Cell { safety: Safety::Nothing, safety_of_most: Safety::Nothing, ..Cell::KEPT }
+        }
         _ => return None,
     })
 }

@@ -190,10 +190,10 @@ fn a_quorum_breaks_only_if_most_of_its_nodes_are_hit() {
     for (nodes, is_excused) in [(&[0, 1][..], false), (&[0, 1, 2], true), (&[2, 2, 2], false)] {
         let mut log = Log::default();
         for node in nodes {
-            log.fault((20, 30), Class::Eviction, Target::Node(*node));
+            log.fault((20, 30), Class::RestartEmpty, Target::Node(*node));
         }
-        log.hold((10, 50), 1, 1, 0, &LOCK).hold((40, 80), 2, 1, 0, &LOCK);
-        let expected = crate::build::expected(Store::Redlock).with_nodes(5);
+        log.hold((10, 50), 1, 1, 7, &LOCK).hold((40, 80), 2, 1, 8, &LOCK);
+        let expected = crate::build::expected(Store::Zookeeper).with_nodes(5);
         let report = checker::check(&log.history(), &expected);
         assert_eq!(report.is_good(), is_excused, "{nodes:?}");
     }

@@ -72,10 +72,16 @@ fn a_read_under_ones_own_write_has_the_fence_of_the_write() {
 
 #[test]
 fn a_grant_without_a_fence_is_found() {
-    let mut log = Log::default();
-    log.acquire(5, 1, 1, &LOCK).answer(10, 1, 1, Answer::Granted(Granted::default()));
-    assert_eq!(log.found(Store::Sqlite), [Check::Fence]);
-    assert!(log.found(Store::RedisPlain).is_empty());
+    let granted = |hold: Option<String>| {
+        let mut log = Log::default();
+        log.acquire(5, 1, 1, &LOCK).answer(10, 1, 1, Answer::Granted(Granted { hold, ..Granted::default() }));
+        log
+    };
+    let ours = granted(Some("c1:1".into()));
+    assert_eq!(ours.found(Store::Sqlite), [Check::Fence]);
+    assert!(ours.found(Store::RedisPlain).is_empty());
+    // Another library has neither.
+    assert!(granted(None).found(Store::Redis).is_empty());
 }
 
 #[test]

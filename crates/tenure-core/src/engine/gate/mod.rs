@@ -175,6 +175,7 @@ pub(crate) async fn wait(
         }
     }
     let (n, mailbox, durability) = (waiter.n, waiter.mailbox.clone(), waiter.durability());
+    let since = waiter.since;
     let deadline = waiter.asked.deadline;
     let _seen = waiter.show(core, name).inspect_err(|_| {
         if waiter.mailbox.is_placed() {
@@ -189,7 +190,7 @@ pub(crate) async fn wait(
     let letter = core.by(deadline, mailbox.collect()).await;
     trace.stats.add(&mailbox.stats);
     let Some(letter) = letter? else {
-        return waiting.gate.error(core, durability).map_or(Ok(Waited::TimedOut), Err);
+        return waiting.gate.error(core, durability, since).map_or(Ok(Waited::TimedOut), Err);
     };
     waiting.collected = true;
     match letter {
@@ -326,9 +327,10 @@ impl Gates {
 }
 
 impl Gate {
-    /// Returns the error of the store, if it is not known whether others hold what a waiter with this durability wants.
-    fn error(&self, core: &Core, durability: Durability) -> Option<Error> {
-        self.queue.lock().unwrap().error(durability, core.settings.call_timeout / 5, core)
+    /// Returns the error of the store, if it is not known whether others hold what a waiter with this durability wants,
+    /// who came at `since`.
+    fn error(&self, core: &Core, durability: Durability, since: Instant) -> Option<Error> {
+        self.queue.lock().unwrap().error(durability, since, core.settings.call_timeout / 5, core)
     }
 
     /// Fails all waiters.

@@ -30,6 +30,8 @@ pub(super) struct Queue {
     /// The number of waiters per durability.
     by_durability: BTreeMap<Durability, usize>,
     failing: BTreeMap<Durability, Failing>,
+    /// When the store last answered.
+    answered: BTreeMap<Durability, Instant>,
     /// The number of a waiter that blocked another one but is not in this queue. It may still join: if an attempt is
     /// executed twice, its claim may hold the name before it joins to wait for it.
     in_the_way: Option<u64>,
@@ -246,6 +248,7 @@ impl Queue {
     /// Records that the store answered for a durability.
     pub(super) fn answered(&mut self, durability: Durability) {
         self.failing.remove(&durability);
+        self.answered.insert(durability, Instant::now());
     }
 
     /// Records since when a request is unanswered, `None` if there is none.
@@ -253,15 +256,24 @@ impl Queue {
         self.asked = since;
     }
 
-    /// Returns an error if it is not known whether others block those with this durability: the store is not ready, or
-    /// has failed or been silent for `patience`.
-    pub(super) fn error(&self, durability: Durability, patience: Duration, core: &Core) -> Option<Error> {
+    /// Returns an error if it is not known whether others block a waiter with this durability, who came at `since`: the
+    /// store has not answered since, is not ready, or has failed or been silent for `patience`.
+    pub(super) fn error(
+        &self,
+        durability: Durability,
+        since: Instant,
+        patience: Duration,
+        core: &Core,
+    ) -> Option<Error> {
+        let unheard = self.answered.get(&durability).is_none_or(|answered| *answered < since);
         // A single failed call says little, unless it says that the store is not ready.
-        let lasts = |failing: &&Failing| failing.backoff.is_none_or(|(since, _)| since.elapsed() >= patience);
+        let lasts = |failing: &&Failing| {
+            unheard || failing.backoff.is_none_or(|(from, _)| from.elapsed() >= patience)
+        };
         if let Some(failing) = self.failing.get(&durability).filter(lasts) {
             return Some(failing.error.clone());
         }
-        let silent = self.asked.is_some_and(|since| since.elapsed() >= patience);
+        let silent = unheard || self.asked.is_some_and(|from| from.elapsed() >= patience);
         silent.then(|| core.out_of_time("wait"))
     }
 

@@ -1,6 +1,6 @@
 //! The loop of a gate: tries the waiters in front, watches, tries again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -27,6 +27,10 @@ const BURST: usize = 64;
 
 /// How long a wait counts as brief.
 const BRIEF: Duration = Duration::from_millis(200);
+
+/// How many expired positions are taken again before those in front are tried again: they would wait for all of them,
+/// which may take longer than positions last.
+const RETAKEN: usize = 32;
 
 /// How long a gate pauses if the store failed while an owner was re-entering.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -65,6 +69,8 @@ pub(super) struct Run {
     pub(super) granted: Option<Granted>,
     burst: usize,
     stamp_at: Instant,
+    /// Those whose positions are left to be refreshed, after another look at those in front.
+    unstamped: HashSet<u64>,
     retired: bool,
 }
 
@@ -80,6 +86,7 @@ impl Run {
             granted: None,
             burst: 1,
             stamp_at: Instant::now() + core.poll(),
+            unstamped: HashSet::new(),
             retired: false,
         }
     }
@@ -117,7 +124,9 @@ impl Run {
                 Progress::More => self.burst = (self.burst * 2).min(BURST),
                 Progress::Blocked(retry_after) => {
                     self.burst = 1;
-                    self.sleep(retry_after, Some(first)).await;
+                    if self.unstamped.is_empty() {
+                        self.sleep(retry_after, Some(first)).await;
+                    }
                 }
                 Progress::Failing => self.watch = None,
             }
@@ -136,7 +145,7 @@ impl Run {
             if waiter.mailbox.is_placed() {
                 leave_place(core, &waiter.want);
             }
-            let error = self.gate.error(core, waiter.durability());
+            let error = self.gate.error(core, waiter.durability(), waiter.since);
             // Fails if the waiter already got another letter.
             let _ = waiter.mailbox.deliver(error.map_or(Letter::TimedOut, Letter::Failed));
         }
@@ -192,27 +201,38 @@ impl Run {
 
     /// Refreshes the positions in the store's queue. Those in front are refreshed by their attempts.
     async fn stamp_places(&mut self, front: &[Waiter]) {
-        if Instant::now() < self.stamp_at {
+        let is_due = Instant::now() >= self.stamp_at;
+        if !is_due && self.unstamped.is_empty() {
             return;
         }
-        self.stamp_at = Instant::now() + self.core.poll();
+        let left = std::mem::take(&mut self.unstamped);
+        if is_due {
+            self.stamp_at = Instant::now() + self.core.poll();
+        }
         let trying: Vec<_> = front.iter().filter_map(|w| w.want.id()).collect();
         let places: Vec<Waiter> = {
             let queue = self.gate.queue.lock().unwrap();
-            let others = queue.all().filter(|w| w.want.is_queued());
+            let others = queue.all().filter(|w| w.want.is_queued() && (is_due || left.contains(&w.n)));
             others.filter(|w| w.want.id().is_some_and(|id| !trying.contains(&id))).cloned().collect()
         };
+        let (mut seen, mut retaken) = (0, 0);
         for some in places.chunks(500) {
             let claims: Vec<Arc<Claim>> = some.iter().filter_map(claim_of).cloned().collect();
             let Ok(answers) = self.core.backend.renew(&claims).await else { return };
             for (waiter, answer) in some.iter().zip(answers) {
                 // Its position expired while this process was not running: it queues again. If the store fails, the
                 // rest does so in the next round: those in front would have to wait for as many failures.
-                if answer != Renewal::Queued
-                    && let Try::Failed(_) | Try::NotReady(_) = self.try_one(waiter, true).await
-                {
-                    return;
+                if answer != Renewal::Queued {
+                    if retaken == RETAKEN {
+                        self.unstamped = places[seen..].iter().map(|w| w.n).collect();
+                        return;
+                    }
+                    retaken += 1;
+                    if let Try::Failed(_) | Try::NotReady(_) = self.try_one(waiter, true).await {
+                        return;
+                    }
                 }
+                seen += 1;
             }
             tokio::task::yield_now().await;
         }

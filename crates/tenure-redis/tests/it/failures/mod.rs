@@ -16,3 +16,4 @@ mod scenarios;
 mod server;
 mod traffic;
 mod validity;
+mod versions;

@@ -1,15 +1,17 @@
 //! Scenarios that a lock on Redis built in the obvious way does not survive, on real connections.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::backend::Attempt;
-use tenure_core::{Backend, Client, Fence, Kind, LostReason, Owner, multi};
+use tenure_core::backend::{Attempt, Renewal};
+use tenure_core::{Backend, Claim, Client, Durability, Fence, Kind, LostReason, Owner, multi};
 use tenure_redis::{Address, Fences, Options, Topology};
-use testbed::{Cut, FAR, Rule, Way, done, has_grown, until_true, within};
+use testbed::{Cluster, Cut, FAR, Replicated, Rule, Way, done, has_grown, key_in, until, until_true, within};
 
 use crate::harness::{
-    Harness, LEASE, LONG, Network, SHORT, about, claim, granted, leasing, open, polling, settings, take,
-    warmed,
+    Harness, LEASE, LONG, Network, SHORT, about, claim, granted, leasing, open, options, polling, settings,
+    take, warmed,
 };
 
 /// Begins to acquire, and drops that when it has reached a network which does not let it through.
@@ -365,4 +367,72 @@ async fn l9_a_latch_set_anew_at_once_has_opened() {
         "redis.call('DEL', KEYS[1]) redis.call('PUBLISH', ARGV[1], '0') redis.call('SET', KEYS[1], '5')";
     harness.cmd(&["EVAL", script, "1", "x", "redisson_countdownlatch__channel__{x}"]);
     done("opened", waiter).await.unwrap();
+}
+
+/// X1. What was granted and copied is asked for once more over a connection that has written nothing yet, while the
+/// replica stands still: WAIT alone would count the copy of the first attempt.
+#[tokio::test(flavor = "multi_thread")]
+async fn x1_a_repeat_of_a_durable_attempt_waits_for_its_copies() {
+    let world = Replicated::start(1).unwrap();
+    let one = Claim { durability: Durability::Replicas(1), ..claim("x", Kind::Lock) };
+    let first = open(options(world.master().port())).await;
+    until("granted", || async { matches!(first.try_acquire(&one).await, Ok(Attempt::Granted { .. })) }).await;
+    let replica = &world.replicas()[0];
+    replica.stop().unwrap();
+    let second = open(options(world.master().port())).await;
+    let again = Claim { lease: LONG * 2, ..one };
+    let answer = second.try_acquire(&again).await;
+    assert!(!matches!(answer, Ok(Attempt::Granted { .. })), "{answer:?} without a copy");
+    replica.resume().unwrap();
+    until("granted", || async { matches!(second.try_acquire(&again).await, Ok(Attempt::Granted { .. })) })
+        .await;
+    let left = replica.cmd(&["PTTL", "x"]).unwrap().int().unwrap();
+    assert!(left > LONG.as_millis() as i64, "the replica has it: {left}");
+}
+
+/// X7. A script serves one slot, so names in many slots are renewed by as many scripts; each node reads them together.
+#[tokio::test(flavor = "multi_thread")]
+async fn x7_names_in_many_slots_are_renewed_together() {
+    const NAMES: u16 = 90;
+    let cluster = Cluster::start().unwrap();
+    let address = |node: &testbed::Redis| Address::tcp("127.0.0.1", node.port());
+    let nodes = cluster.nodes().iter().map(address).collect();
+    let backend = open(Options::new(Topology::Cluster(nodes))).await;
+    let mut claims = Vec::new();
+    for n in 0..NAMES {
+        let one = claim(&key_in(n * (16384 / NAMES), "x"), Kind::Lock);
+        let answer = async || backend.try_acquire(&one).await;
+        until("granted", || async { matches!(answer().await, Ok(Attempt::Granted { .. })) }).await;
+        claims.push(Arc::new(Claim { lease: LONG * 2, ..one }));
+    }
+    let renewed = async || {
+        let answers = backend.renew(&claims).await;
+        matches!(answers, Ok(all) if all.iter().all(|one| matches!(one, Renewal::Held { .. })))
+    };
+    // From now on every node knows the script, and its connection is open.
+    until("renewed", &renewed).await;
+    let count = |section: &str, field: &str| -> BTreeMap<u16, u64> {
+        let number = |info: &BTreeMap<String, String>| {
+            let value = info.get(field).map_or("0", |value| value.as_str());
+            value.trim_start_matches("calls=").split(',').next().and_then(|n| n.parse().ok()).unwrap_or(0)
+        };
+        cluster.nodes().iter().map(|node| (node.port(), number(&node.info(section).unwrap()))).collect()
+    };
+    let scripts = || count("commandstats", "cmdstat_evalsha");
+    let reads = || count("stats", "total_reads_processed");
+    let (scripts_before, reads_before) = (scripts(), reads());
+    assert!(renewed().await);
+    let (scripts_after, reads_after) = (scripts(), reads());
+    let more = |after: &BTreeMap<u16, u64>, before: &BTreeMap<u16, u64>| -> Vec<u64> {
+        after.iter().map(|(port, n)| n - before[port]).filter(|n| *n > 0).collect()
+    };
+    let scripts = more(&scripts_after, &scripts_before);
+    assert_eq!((scripts.len(), scripts.iter().sum::<u64>()), (3, u64::from(NAMES)), "{scripts:?}");
+    // What a node reads beside them is the questions of this test, and signs of life.
+    let reads = more(&reads_after, &reads_before);
+    assert!(reads.iter().all(|n| *n < u64::from(NAMES) / 6), "{reads:?} for {scripts:?} scripts");
+    for one in &claims {
+        let left = cluster.node_of(one.name.as_str()).unwrap().cmd(&["PTTL", one.name.as_str()]);
+        assert!(left.unwrap().int().unwrap() > LONG.as_millis() as i64);
+    }
 }

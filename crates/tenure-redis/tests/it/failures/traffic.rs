@@ -1,6 +1,7 @@
 //! How many commands and connections it takes: what is not sent cannot go wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use tenure_core::backend::{Backend, Released, Renewal};
 use tenure_core::{Claim, Kind, Owner};
 use testbed::{FAR, done, until_true};
 
-use crate::harness::{Harness, LEASE, about, claim, granted, polling, scripts, templates};
+use crate::harness::{Harness, LEASE, about, claim, granted, leasing, polling, renewed, scripts, templates};
 
 /// An acquire and a release that nobody contends with are one command each.
 #[tokio::test(flavor = "multi_thread")]
@@ -23,6 +24,57 @@ async fn an_uncontended_acquire_and_release_are_two_commands() {
         let sent: Vec<_> = seen.iter().filter(|s| !s.is_in_script()).map(|s| s.name()).collect();
         assert_eq!(sent, ["EVALSHA", "EVALSHA"], "{name}");
     }
+}
+
+/// The names of the commands that the server ran meanwhile, those inside scripts included.
+async fn commands(harness: &Harness, work: impl Future<Output = ()>) -> Vec<String> {
+    let mut monitor = harness.redis.monitor().unwrap();
+    work.await;
+    monitor.drain().unwrap().iter().map(testbed::Seen::name).collect()
+}
+
+/// What a pair costs the server: nine commands on the hash layout. If it must cost more, say so here.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pair_is_nine_commands() {
+    let harness = Harness::start();
+    let client = harness.client().await;
+    for leads in [false, true] {
+        let lock = client.lock("x");
+        let election = client.election("y");
+        // From now on the server knows the scripts.
+        lock.acquire().await.unwrap().release().await.unwrap();
+        let seen = commands(&harness, async {
+            match leads {
+                false => lock.acquire().await.unwrap().release().await.unwrap(),
+                true => election.campaign().await.unwrap().release().await.unwrap(),
+            }
+        });
+        let mut wanted =
+            vec!["EVALSHA", "PTTL", "TIME", "SET", "HSET", "PEXPIRE", "EVALSHA", "HDEL", "PUBLISH"];
+        if leads {
+            // Observers are told.
+            wanted.insert(6, "PUBLISH");
+            wanted.push("PUBLISH");
+        }
+        assert_eq!(seen.await, wanted, "election: {leads}");
+    }
+}
+
+/// A renewal is a script with two commands, and names the key of the lock alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_is_three_commands() {
+    let harness = Harness::start();
+    let client = harness.client_with(leasing(Duration::from_secs(3))).await;
+    let held = client.lock("x").acquire().await.unwrap();
+    renewed([&held]).await;
+    let mut seen = commands(&harness, renewed([&held])).await;
+    // Of the watch over fail-overs.
+    seen.retain(|name| !matches!(&**name, "CLIENT" | "INFO"));
+    let info = harness.redis.info("server").unwrap();
+    let version: u32 = info["redis_version"].split('.').next().unwrap().parse().unwrap();
+    // Older ones cannot compare.
+    let wanted = ["EVALSHA", "HMGET", "PEXPIRE"];
+    assert!(version < 7 || seen.chunks(wanted.len()).all(|one| one == wanted), "{seen:?}");
 }
 
 /// What is held twice by one owner is one field with a count, as Redisson has it, and one with its record.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tenure_core::backend::Interest;
 use tenure_core::{Backend, HoldId, Kind};
 use testbed::{FAR, ZkMode, ZooKeeper, done, until, within};
@@ -76,6 +77,31 @@ async fn one_release_fires_one_watch() {
     // A holder watches its own node once it has held it for a while.
     assert!(all <= 2 * MANY as u64, "{all}");
     harness.is_empty("x").await;
+}
+
+/// E19. Claims that come at once send a create each. Whoever comes while the queue is being read shares the next list of
+/// it: for ten thousand, lists of their own would be gigabytes.
+#[tokio::test(flavor = "multi_thread")]
+async fn those_who_come_at_once_share_their_lists() {
+    let harness = Harness::start();
+    let network = harness.network();
+    let store = open(options(network.proxy.port(), FAR)).await;
+    let holder = claim("x", Kind::Lock);
+    assert!(fence(&*store, &holder).await.is_some());
+    let requests = || network.proxy.counts().iter().map(|counts| counts.commands).sum::<u64>();
+    let before = requests();
+    let client = tenure_core::ClientId::new();
+    let come = (0..MANY as u64).map(async |n| {
+        let mut waits = claim("x", Kind::FairLock);
+        (waits.id, waits.wait) = (HoldId { client, n: n + 1 }, Some(FAR));
+        fence(&*store, &waits).await
+    });
+    let entered = within("all of them have come", join_all(come)).await;
+    assert!(entered.iter().all(Option::is_none), "somebody has got in");
+    let sent = requests() - before;
+    println!("{MANY} come at once: {sent} requests");
+    assert_eq!(harness.children("/x").len(), MANY + 1);
+    assert!(sent < MANY as u64 * 3 / 2, "{sent} requests for {MANY}");
 }
 
 /// E6. A thousand claims wait on the backend, in one session: a release wakes one of them.
