@@ -477,6 +477,7 @@ impl Run {
                 }
             };
             tokio::select! {
+                biased;
                 signal = signal => {
                     self.granted = Granted::from(signal);
                     return;
