@@ -89,17 +89,40 @@ impl Plan {
         }
         uses.dedup();
         let active = rng.u64(800..2500);
-        let faults = (0..rng.usize(..4)).map(|_| draw(rng, nodes, clients, active)).collect();
+        let is_calm = rng.u32(..4) == 0;
+        let mut faults: Vec<Planned> = Vec::new();
+        for _ in 0..if is_calm { 0 } else { rng.usize(..4) } {
+            let one = draw(rng, nodes, clients, active);
+            // One at a time of the same server or process.
+            if !faults.iter().any(|other| other.wrong.victim() == one.wrong.victim() && other.overlaps(&one)) {
+                faults.push(one);
+            }
+        }
         Self {
             nodes,
             clients,
             tasks: rng.u32(1..4),
             uses,
-            noise: [0, 20, 60, 120][rng.usize(..4)],
+            noise: if is_calm { 0 } else { [0, 20, 60, 120][rng.usize(..4)] },
             rates: (0..nodes + clients).map(|_| 1.0 + DEVIATION * (rng.f64() * 2.0 - 1.0)).collect(),
             active,
             faults,
         }
+    }
+
+    /// Whether nothing goes wrong.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.noise == 0 && self.faults.is_empty()
+    }
+
+    /// The poll cap of the clients. Where no signal is lost it is so long that whoever is served was woken.
+    pub(crate) fn poll(&self) -> u64 {
+        if self.is_calm() { 30_000 } else { 300 }
+    }
+
+    /// Whether all that is stored may be lost.
+    pub(crate) fn forgets(&self) -> bool {
+        self.nodes == 1 && self.faults.iter().any(|planned| matches!(planned.wrong, Wrong::Forget(_)))
     }
 }
 
@@ -118,7 +141,22 @@ fn draw(rng: &mut Rng, nodes: usize, clients: usize, active: u64) -> Planned {
     Planned { at, to: at + rng.u64(5..longest), wrong }
 }
 
+impl Planned {
+    fn overlaps(&self, other: &Self) -> bool {
+        self.at <= other.to && other.at <= self.to
+    }
+}
+
 impl Wrong {
+    /// What it hits: a server or a process, and its number.
+    fn victim(self) -> (bool, usize) {
+        match self {
+            Self::Pause(slot) | Self::Kill(slot) | Self::Cut(slot) => (false, slot),
+            Self::Stop(node) | Self::Restart(node) | Self::Forget(node) => (true, node),
+            Self::Unwatch => (true, usize::MAX),
+        }
+    }
+
     /// The class of the fault, and what it hits. `processes` are the numbers of the clients.
     pub(crate) fn class(self, processes: &[u32]) -> (Class, Target) {
         let node = |node: usize| Target::Node(node as u32);

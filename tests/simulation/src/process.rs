@@ -19,8 +19,6 @@ use crate::task::Task;
 
 /// The lease of holds that name none.
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
-/// The poll cap.
-pub(crate) const POLL: Duration = Duration::from_millis(300);
 
 /// A client process.
 pub(crate) struct Process {
@@ -54,10 +52,10 @@ impl Process {
             // It counts from here.
             environment.clock.now();
             advance(Duration::from_millis(at)).await;
-            let backend = backend(plan.nodes, &port, &environment);
+            let backend = backend(plan, &port, &environment);
             let mut settings = Settings::default();
             settings.lease = LEASE;
-            settings.poll = Some(POLL);
+            settings.poll = Some(Duration::from_millis(plan.poll()));
             settings.call_timeout = Duration::from_secs(1);
             settings.outage = Duration::from_secs(3);
             settings.close_timeout = Duration::from_secs(10);
@@ -144,8 +142,9 @@ impl Process {
     }
 }
 
-fn backend(nodes: usize, port: &Arc<Port>, environment: &Environment) -> Arc<dyn Backend> {
-    let connect = |node| Connection::new(port.clone(), node, environment.clone(), POLL);
+fn backend(plan: &Plan, port: &Arc<Port>, environment: &Environment) -> Arc<dyn Backend> {
+    let (nodes, poll) = (plan.nodes, Duration::from_millis(plan.poll()));
+    let connect = |node| Connection::new(port.clone(), node, environment.clone(), poll);
     if nodes == 1 {
         return Arc::new(connect(0));
     }

@@ -13,31 +13,31 @@ use crate::connection::{Failure, Sent};
 use crate::journal::Journal;
 use crate::message::{Reply, Request};
 use crate::plan::{Plan, Wrong};
-use crate::process::{LEASE, POLL, Process};
+use crate::process::{LEASE, Process};
 use crate::server::{Plant, Server};
 use tenure_core::backend::Signal;
 
 /// How far a process runs ahead while nothing is due.
-const AHEAD: u64 = 20;
+const AHEAD: u64 = 60;
 /// How long after the last task began something all of them must have ended.
 const PATIENCE: u64 = 60_000;
 /// How long what is left in the store may take to end: the queue positions of the dead are the longest.
 const SETTLES: u64 = 1500;
 /// What calls without an answer, backoffs and messages under way may add to a bound.
 const SLACK: u64 = 1200;
+/// The same where every message arrives.
+const CALM_SLACK: u64 = 300;
 
 pub(crate) const fn nanos(ms: u64) -> u64 {
     ms * 1_000_000
 }
 
 /// The times that promises are counted in.
-pub(crate) fn timing() -> Timing {
-    Timing {
-        lease: LEASE.as_nanos() as u64,
-        poll: POLL.as_nanos() as u64,
-        restart_delay: nanos(RESTART_DELAY),
-        slack: nanos(SLACK),
-    }
+pub(crate) fn timing(plan: &Plan) -> Timing {
+    // Where nothing goes wrong nobody waits for the poll cap.
+    let (poll, slack) = if plan.is_calm() { (0, CALM_SLACK) } else { (plan.poll(), SLACK) };
+    let lease = LEASE.as_nanos() as u64;
+    Timing { lease, poll: nanos(poll), restart_delay: nanos(RESTART_DELAY), slack: nanos(slack) }
 }
 
 /// How long a node of a quorum does not vote after it lost its memory.
@@ -154,6 +154,8 @@ impl World {
         if !self.run_until(self.now + PATIENCE, |world| world.processes.iter().all(Process::is_closed)) {
             wrong.push("a client is not closed".into());
         }
+        // Of those who are closed nothing goes on.
+        self.processes.clear();
         let end = self.now + SETTLES + SLACK + LEASE.as_millis() as u64;
         self.run_until(end, |_| false);
         self.inspect(end);
