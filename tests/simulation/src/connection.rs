@@ -92,7 +92,8 @@ impl Port {
         let (calls, watches) = {
             let mut state = self.lock();
             let all = std::mem::take(&mut state.calls);
-            let (calls, others): (BTreeMap<_, _>, BTreeMap<_, _>) = all.into_iter().partition(|(_, (of, _))| *of == node);
+            let (calls, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
+                all.into_iter().partition(|(_, (of, _))| *of == node);
             state.calls = others;
             let watches: Vec<_> = state.watches.values().filter(|(of, _)| *of == node).cloned().collect();
             (calls, watches)

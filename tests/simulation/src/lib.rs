@@ -76,7 +76,8 @@ pub fn run(seed: u64, plant: Option<Plant>) -> Outcome {
     let words = plan.to_string();
     let (events, wrong) = World::new(&plan, rng, plant).run();
     let store = if plan.nodes > 1 { Store::Redlock } else { Store::Redis };
-    let run = Run { store, nodes: plan.nodes as u32, seed, plan: words.clone(), timing: world::timing(&plan) };
+    let run =
+        Run { store, nodes: plan.nodes as u32, seed, plan: words.clone(), timing: world::timing(&plan) };
     let first = Event { at: 0, process: 0, what: What::Run(run) };
     let history = History::new(std::iter::once(first).chain(events).collect());
     let mut report = check(&history, &expected(&history));

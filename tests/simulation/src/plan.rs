@@ -83,7 +83,8 @@ impl Plan {
     pub(crate) fn draw(rng: &mut Rng) -> Self {
         let nodes = if rng.u32(..5) == 0 { 3 } else { 1 };
         let clients = rng.usize(2..4);
-        let mut uses: Vec<Use> = (0..rng.usize(1..3)).map(|_| Use::ALL[rng.usize(..Use::ALL.len())]).collect();
+        let mut uses: Vec<Use> =
+            (0..rng.usize(1..3)).map(|_| Use::ALL[rng.usize(..Use::ALL.len())]).collect();
         if nodes > 1 {
             uses = vec![Use::Lock];
         }
@@ -94,7 +95,8 @@ impl Plan {
         for _ in 0..if is_calm { 0 } else { rng.usize(..4) } {
             let one = draw(rng, nodes, clients, active);
             // One at a time of the same server or process.
-            if !faults.iter().any(|other| other.wrong.victim() == one.wrong.victim() && other.overlaps(&one)) {
+            if !faults.iter().any(|other| other.wrong.victim() == one.wrong.victim() && other.overlaps(&one))
+            {
                 faults.push(one);
             }
         }
@@ -176,7 +178,11 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { nodes, clients, tasks, noise, .. } = self;
         let names: Vec<&str> = self.uses.iter().map(|of| of.name()).collect();
-        write!(f, "{nodes} servers, {clients} clients of {tasks} tasks, {}, noise {noise}", names.join(", "))?;
+        write!(
+            f,
+            "{nodes} servers, {clients} clients of {tasks} tasks, {}, noise {noise}",
+            names.join(", ")
+        )?;
         for Planned { at, to, wrong } in &self.faults {
             write!(f, "; {wrong:?} {at}-{to} ms")?;
         }

@@ -40,8 +40,16 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts a process in the place `slot`, at this time.
-    pub(crate) fn start(plan: &Plan, slot: usize, number: u32, at: u64, rng: &mut Rng, journal: &Arc<Journal>) -> Self {
-        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+    pub(crate) fn start(
+        plan: &Plan,
+        slot: usize,
+        number: u32,
+        at: u64,
+        rng: &mut Rng,
+        journal: &Arc<Journal>,
+    ) -> Self {
+        let runtime =
+            Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
         let port = Arc::new(Port::default());
         let seed = rng.u64(..);
         let rate = plan.rates[plan.nodes + slot];
@@ -72,6 +80,7 @@ impl Process {
                 log: log.clone(),
                 rng: Rng::with_seed(rng.u64(..)),
                 uses: plan.uses.clone(),
+                may_leave: !plan.is_calm(),
                 until: plan.active * 1_000_000,
             };
             let working = working.clone();

@@ -82,12 +82,19 @@ impl Server {
     }
 
     /// Executes a request of the call `call` of `client`. Returns the answer, and whom it wakes.
-    pub(crate) fn execute(&mut self, client: u32, call: u64, request: &Request, at: u64) -> (Reply, Vec<Signalled>) {
+    pub(crate) fn execute(
+        &mut self,
+        client: u32,
+        call: u64,
+        request: &Request,
+        at: u64,
+    ) -> (Reply, Vec<Signalled>) {
         let (now, process, mut woken) = (self.now(at), self.process.clone(), Vec::new());
         let refusal = self.refusal(at);
         let reply = match request {
             Request::Attempt(claim) => Reply::Attempt(refusal.and_then(|()| {
-                let outcome = self.change(&claim.name, &mut woken, |ledger| ledger.attempt(claim, &process, now))?;
+                let outcome =
+                    self.change(&claim.name, &mut woken, |ledger| ledger.attempt(claim, &process, now))?;
                 if let Outcome::Granted(_) = outcome {
                     self.note_grant(claim, at);
                 }
@@ -103,11 +110,13 @@ impl Server {
             Request::Release(claim, left) => {
                 let taken = self.planted(claim, at);
                 let claim = taken.as_ref().unwrap_or(claim);
-                Reply::Release(Ok(self.change(&claim.name, &mut woken, |ledger| ledger.release(claim, *left, now))))
+                Reply::Release(Ok(
+                    self.change(&claim.name, &mut woken, |ledger| ledger.release(claim, *left, now))
+                ))
             }
-            Request::Count(name, counter, op, id) => {
-                Reply::Count(self.change(name, &mut woken, |ledger| ledger.count(name, *counter, *op, *id, now)))
-            }
+            Request::Count(name, counter, op, id) => Reply::Count(
+                self.change(name, &mut woken, |ledger| ledger.count(name, *counter, *op, *id, now)),
+            ),
             Request::Watch(name, id, topic) => {
                 self.watches.insert((client, call), (*id, name.clone(), *topic));
                 Reply::Watch(Ok(()))
@@ -132,14 +141,26 @@ impl Server {
         self.watches.remove(&(client, call));
     }
 
-    fn change<R>(&mut self, name: &Name, woken: &mut Vec<Signalled>, change: impl FnOnce(&mut Ledger) -> R) -> R {
+    fn change<R>(
+        &mut self,
+        name: &Name,
+        woken: &mut Vec<Signalled>,
+        change: impl FnOnce(&mut Ledger) -> R,
+    ) -> R {
         let ledger = self.ledgers.entry(name.clone()).or_default();
         let result = change(ledger);
         let effects = std::mem::take(&mut ledger.effects);
         if !effects.admit.is_empty() || effects.count || effects.holder {
-            let concerned = self.watches.iter().filter(|(_, (id, of, topic))| of == name && concerns(&effects, *id, *topic));
+            let concerned = self
+                .watches
+                .iter()
+                .filter(|(_, (id, of, topic))| of == name && concerns(&effects, *id, *topic));
             let signal = if effects.open { Signal::Open } else { Signal::Changed };
-            woken.extend(concerned.map(|((client, call), _)| Signalled { client: *client, call: *call, signal }));
+            woken.extend(concerned.map(|((client, call), _)| Signalled {
+                client: *client,
+                call: *call,
+                signal,
+            }));
         }
         result
     }

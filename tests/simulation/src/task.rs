@@ -24,6 +24,8 @@ pub(crate) struct Task {
     pub(crate) log: Arc<Log>,
     pub(crate) rng: Rng,
     pub(crate) uses: Vec<Use>,
+    /// Whether holds may be left to their leases: those who wait may notice that a poll cap later.
+    pub(crate) may_leave: bool,
     /// When nothing new is begun, in nanoseconds.
     pub(crate) until: u64,
 }
@@ -109,7 +111,7 @@ impl Task {
         }
         ok = ok && self.hold(&held, time / 2).await;
         let end = match self.rng.u32(..20) {
-            0 if ok && !again && kind != Kind::Leader => End::Detach,
+            0 if ok && !again && kind != Kind::Leader && self.may_leave => End::Detach,
             1 if ok && !again && kind != Kind::Leader => End::DetachAndRelease,
             2..=6 => End::Drop,
             _ => End::Release,

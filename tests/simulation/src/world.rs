@@ -147,7 +147,8 @@ impl World {
             self.write_noise(calm, [Phase::Healing, Phase::Healed]);
         }
         if !self.run_until(calm + PATIENCE, is_over) {
-            let stuck = self.processes.iter().filter(|process| !process.is_idle()).map(|process| process.number);
+            let stuck =
+                self.processes.iter().filter(|process| !process.is_idle()).map(|process| process.number);
             wrong.push(format!("processes {:?} still wait", stuck.collect::<Vec<_>>()));
         }
         self.processes.iter_mut().for_each(Process::close);
@@ -280,7 +281,15 @@ impl World {
         }
     }
 
-    fn arrive(&mut self, from: u32, node: usize, call: u64, request: Request, answered: bool, epoch: (u64, u64)) {
+    fn arrive(
+        &mut self,
+        from: u32,
+        node: usize,
+        call: u64,
+        request: Request,
+        answered: bool,
+        epoch: (u64, u64),
+    ) {
         let cut = self.cuts.get(&from).copied().unwrap_or_default().0;
         let place = &mut self.places[node];
         // What is under way when its connection or its server ends never arrives.
@@ -296,7 +305,14 @@ impl World {
             let at = self.now + self.delay();
             // A signal is only a hint: it may be lost.
             if !self.chance(4, 1) {
-                self.put(at, Happens::Signalled { to: signalled.client, call: signalled.call, signal: signalled.signal });
+                self.put(
+                    at,
+                    Happens::Signalled {
+                        to: signalled.client,
+                        call: signalled.call,
+                        signal: signalled.signal,
+                    },
+                );
             }
         }
         if answered && !self.chance(4, 1) {
