@@ -1,13 +1,13 @@
 //! A server: the ledgers of the memory store behind a border of messages. It has no threads and no clock of its own; each
 //! request comes with the time at which it arrives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::backend::{Attempt, Process, Renewal, Signal, Snapshot};
 use tenure_core::ledger::{Effects, Found, Ledger, Now, Outcome};
-use tenure_core::{Claim, ClientId, Error, HoldId, Name, Result, Time};
+use tenure_core::{Claim, ClientId, Error, HoldId, Kind, Name, Result, Time};
 
 use crate::message::{Reply, Request, Signalled, Topic};
 
@@ -16,13 +16,10 @@ pub(crate) const SCHEME: &str = "simulated";
 /// The wall clock at the beginning, in microseconds: only fences have it.
 const WALL: u64 = 1_700_000_000_000_000;
 
-/// A rule that the server breaks.
+/// A mistake for the seeds to find: a release of a fair lock that arrives twice is not asked whose hold it ends, if
+/// somebody else got the name in the same millisecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plant {
-    /// A release that arrives twice is not asked whose hold it ends, if the name was granted to somebody else at most
-    /// this many milliseconds before.
-    pub window: u64,
-}
+pub struct Plant;
 
 /// A server.
 #[derive(Debug)]
@@ -38,7 +35,7 @@ pub(crate) struct Server {
     plant: Option<Plant>,
     /// The last grant of each name, and which releases have arrived: for the planted mistake.
     granted: BTreeMap<Name, (HoldId, u64)>,
-    released: BTreeMap<HoldId, u64>,
+    released: BTreeSet<HoldId>,
 }
 
 impl Server {
@@ -52,7 +49,7 @@ impl Server {
             restarted: None,
             plant,
             granted: BTreeMap::new(),
-            released: BTreeMap::new(),
+            released: BTreeSet::new(),
         }
     }
 
@@ -174,10 +171,10 @@ impl Server {
 
     /// The planted mistake: the claim that is released instead.
     fn planted(&mut self, claim: &Claim, at: u64) -> Option<Claim> {
-        let plant = self.plant?;
-        let is_second = self.released.insert(claim.id, at).is_some();
+        self.plant.filter(|_| claim.kind == Kind::FairLock)?;
+        let is_second = !self.released.insert(claim.id);
         let (last, since) = *self.granted.get(&claim.name)?;
-        let hits = is_second && last.client != claim.id.client && at.saturating_sub(since) <= plant.window;
+        let hits = is_second && last.client != claim.id.client && since == at;
         hits.then(|| Claim { id: last, ..claim.clone() })
     }
 }
