@@ -45,6 +45,8 @@ pub(crate) enum Wrong {
     Unwatch,
     /// A server stands still.
     Stop(usize),
+    /// Nobody reaches a server.
+    Part(usize),
     /// A server is not there for a while.
     Restart(usize),
     /// The same, and it loses its memory.
@@ -81,7 +83,7 @@ const DEVIATION: f64 = 0.0045;
 impl Plan {
     /// Draws it.
     pub(crate) fn draw(rng: &mut Rng) -> Self {
-        let nodes = if rng.u32(..5) == 0 { 3 } else { 1 };
+        let nodes = [1, 1, 1, 1, 1, 1, 1, 1, 3, 5][rng.usize(..10)];
         let clients = rng.usize(2..4);
         let mut uses: Vec<Use> =
             (0..rng.usize(1..3)).map(|_| Use::ALL[rng.usize(..Use::ALL.len())]).collect();
@@ -92,7 +94,7 @@ impl Plan {
         let active = rng.u64(800..2500);
         let is_calm = rng.u32(..4) == 0;
         let mut faults: Vec<Planned> = Vec::new();
-        for _ in 0..if is_calm { 0 } else { rng.usize(..4) } {
+        for _ in 0..if is_calm { 0 } else { rng.usize(..nodes + 3) } {
             let one = draw(rng, nodes, clients, active);
             // One at a time of the same server or process.
             if !faults.iter().any(|other| other.wrong.victim() == one.wrong.victim() && other.overlaps(&one))
@@ -130,13 +132,15 @@ impl Plan {
 
 fn draw(rng: &mut Rng, nodes: usize, clients: usize, active: u64) -> Planned {
     let at = rng.u64(50..active);
-    let wrong = match rng.u32(..10) {
+    let of_servers = if nodes > 1 { rng.u32(..2) * 6 } else { 0 };
+    let wrong = match rng.u32(of_servers..11) {
         0..=2 => Wrong::Pause(rng.usize(..clients)),
         3 => Wrong::Kill(rng.usize(..clients)),
         4 => Wrong::Cut(rng.usize(..clients)),
         5 => Wrong::Unwatch,
         6 => Wrong::Stop(rng.usize(..nodes)),
-        7 | 8 => Wrong::Restart(rng.usize(..nodes)),
+        7 => Wrong::Part(rng.usize(..nodes)),
+        8 | 9 => Wrong::Restart(rng.usize(..nodes)),
         _ => Wrong::Forget(rng.usize(..nodes)),
     };
     let longest = if matches!(wrong, Wrong::Pause(_)) { 1600 } else { 600 };
@@ -154,7 +158,7 @@ impl Wrong {
     fn victim(self) -> (bool, usize) {
         match self {
             Self::Pause(slot) | Self::Kill(slot) | Self::Cut(slot) => (false, slot),
-            Self::Stop(node) | Self::Restart(node) | Self::Forget(node) => (true, node),
+            Self::Stop(node) | Self::Part(node) | Self::Restart(node) | Self::Forget(node) => (true, node),
             Self::Unwatch => (true, usize::MAX),
         }
     }
@@ -168,6 +172,7 @@ impl Wrong {
             Self::Cut(client) => (Class::ConnectionCut, Target::Process(processes[client])),
             Self::Unwatch => (Class::HalfOpen, Target::Store),
             Self::Stop(at) => (Class::ServerPaused, node(at)),
+            Self::Part(at) => (Class::ConnectionCut, node(at)),
             Self::Restart(at) => (Class::RestartWithData, node(at)),
             Self::Forget(at) => (Class::RestartEmpty, node(at)),
         }

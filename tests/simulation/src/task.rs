@@ -1,6 +1,7 @@
 //! What a task of a client does: acquires, holds, enters again, ends in every way, and counts latches.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -138,10 +139,21 @@ impl Task {
             least: None,
         };
         let op = self.log.call(self.worker, Call::Acquire(call));
-        let asking = ask(&self.client, of.name(), kind, wait, lease, owner.map(|(owner, _)| owner));
-        let result = match patience {
-            Some(patience) => timeout(patience, asking).await.ok(),
-            None => Some(asking.await),
+        // Nobody polls it for a while, as in a loop that is busy elsewhere.
+        let idle =
+            (self.may_leave && self.rng.u32(..20) == 0).then(|| (self.rng.u64(..60), self.rng.u64(..900)));
+        let mut asking = pin!(ask(&self.client, of.name(), kind, wait, lease, owner.map(|(owner, _)| owner)));
+        let mut result = None;
+        if let Some((from, time)) = idle {
+            result = timeout(ms(from), asking.as_mut()).await.ok();
+            if result.is_none() {
+                sleep(ms(time)).await;
+            }
+        }
+        let result = match (result, patience) {
+            (Some(result), _) => Some(result),
+            (None, Some(patience)) => timeout(patience, asking).await.ok(),
+            (None, None) => Some(asking.await),
         };
         let (answer, guard) = match result {
             Some(Ok(Some(guard))) => {

@@ -359,7 +359,9 @@ impl World {
                 let place = &mut self.places[node];
                 place.stopped = place.stopped.max(planned.to);
             }
-            Wrong::Restart(node) | Wrong::Forget(node) => self.take_down(node, planned.wrong),
+            Wrong::Part(node) | Wrong::Restart(node) | Wrong::Forget(node) => {
+                self.take_down(node, planned.wrong);
+            }
         }
         self.write_fault(at, Phase::InEffect);
     }
@@ -400,6 +402,7 @@ impl World {
                 }
                 self.processes.iter().for_each(|process| process.port.suspect(node));
             }
+            Wrong::Part(node) => self.places[node].is_down = false,
             Wrong::Kill(_) | Wrong::Unwatch | Wrong::Stop(_) => {}
         }
         self.write_fault(at, Phase::Healed);
