@@ -140,8 +140,10 @@ impl Task {
         };
         let op = self.log.call(self.worker, Call::Acquire(call));
         // Nobody polls it for a while, as in a loop that is busy elsewhere.
-        let idle =
-            (self.may_leave && self.rng.u32(..20) == 0).then(|| (self.rng.u64(..60), self.rng.u64(..900)));
+        let idle = (self.may_leave && self.rng.u32(..20) == 0).then(|| {
+            let longest = if self.rng.u32(..4) == 0 { 6000 } else { 900 };
+            (self.rng.u64(..60), self.rng.u64(..longest))
+        });
         let mut asking = pin!(ask(&self.client, of.name(), kind, wait, lease, owner.map(|(owner, _)| owner)));
         let mut result = None;
         if let Some((from, time)) = idle {
