@@ -1,6 +1,5 @@
 //! What a task of a client does: acquires, holds, enters again, ends in every way, and counts latches.
 
-use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -140,10 +139,8 @@ impl Task {
         };
         let op = self.log.call(self.worker, Call::Acquire(call));
         // Nobody polls it for a while, as in a loop that is busy elsewhere.
-        let idle = (self.may_leave && self.rng.u32(..20) == 0).then(|| {
-            let longest = if self.rng.u32(..4) == 0 { 6000 } else { 900 };
-            (self.rng.u64(..60), self.rng.u64(..longest))
-        });
+        let idle =
+            (self.may_leave && self.rng.u32(..20) == 0).then(|| (self.rng.u64(..60), self.rng.u64(..900)));
         let mut asking = pin!(ask(&self.client, of.name(), kind, wait, lease, owner.map(|(owner, _)| owner)));
         let mut result = None;
         if let Some((from, time)) = idle {
@@ -247,41 +244,39 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-fn ask<'a>(
+async fn ask<'a>(
     client: &'a Client,
     name: &'a str,
     kind: Kind,
     wait: Wait,
     lease: Option<Duration>,
     owner: Option<&'a Owner>,
-) -> impl Future<Output = Result<Option<Guard>>> + Send + 'a {
-    async move {
-        if kind == Kind::Leader {
-            let election = client.election(name);
-            let election = match lease {
-                Some(lease) => election.lease(lease),
-                None => election,
-            };
-            return match wait {
-                Wait::Try => election.try_campaign().await,
-                Wait::For(limit) => election.try_campaign_for(Duration::from_nanos(limit)).await,
-                Wait::Forever => election.campaign().await.map(Some),
-            };
-        }
-        let lock = template(client, name, kind);
-        let lock = match owner {
-            Some(owner) => lock.owner(owner),
-            None => lock,
+) -> Result<Option<Guard>> {
+    if kind == Kind::Leader {
+        let election = client.election(name);
+        let election = match lease {
+            Some(lease) => election.lease(lease),
+            None => election,
         };
-        let lock = match lease {
-            Some(lease) => lock.lease(lease),
-            None => lock,
+        return match wait {
+            Wait::Try => election.try_campaign().await,
+            Wait::For(limit) => election.try_campaign_for(Duration::from_nanos(limit)).await,
+            Wait::Forever => election.campaign().await.map(Some),
         };
-        match wait {
-            Wait::Try => lock.try_acquire().await,
-            Wait::For(limit) => lock.try_acquire_for(Duration::from_nanos(limit)).await,
-            Wait::Forever => lock.acquire().await.map(Some),
-        }
+    }
+    let lock = template(client, name, kind);
+    let lock = match owner {
+        Some(owner) => lock.owner(owner),
+        None => lock,
+    };
+    let lock = match lease {
+        Some(lease) => lock.lease(lease),
+        None => lock,
+    };
+    match wait {
+        Wait::Try => lock.try_acquire().await,
+        Wait::For(limit) => lock.try_acquire_for(Duration::from_nanos(limit)).await,
+        Wait::Forever => lock.acquire().await.map(Some),
     }
 }
 
