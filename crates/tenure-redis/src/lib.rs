@@ -28,6 +28,8 @@ mod renew;
 mod scriptless;
 mod scripts;
 mod store;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod transport;
 mod watch;
 

@@ -18,6 +18,8 @@ mod failure;
 mod sentinel;
 mod subscriber;
 mod subscription;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod wire;

@@ -9,6 +9,8 @@ mod jute;
 mod request_queue;
 mod requests;
 mod servers;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod testing;
 mod tls;
 mod watch_registry;
 

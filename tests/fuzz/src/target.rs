@@ -1,0 +1,16 @@
+//! Something that reads what others wrote.
+
+/// Reads inputs, one at a time. A panic, in whatever thread, is a failure.
+pub trait Target {
+    /// Its name, and that of its folder in the corpus.
+    fn name(&self) -> &'static str;
+
+    /// Pieces that inputs of this kind are made of, to insert.
+    fn tokens(&self) -> &'static [&'static str];
+
+    /// The bytes that it may allocate at once for an input of this length.
+    fn most_memory(&self, length: usize) -> usize;
+
+    /// Reads one input. Panics if what it does with it is wrong.
+    fn read(&mut self, input: &[u8]);
+}
