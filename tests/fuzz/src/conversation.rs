@@ -42,7 +42,8 @@ mod tests {
 
     #[test]
     fn what_is_written_can_be_read() {
-        let written = Conversation { work: "lock".into(), says: vec![b"+OK\r\n".to_vec(), vec![], vec![b'\n']] };
+        let written =
+            Conversation { work: "lock".into(), says: vec![b"+OK\r\n".to_vec(), vec![], vec![b'\n']] };
         assert_eq!(Conversation::parse(&written.encode()), written);
         assert_eq!(Conversation::parse(b"").says.len(), 0);
     }

@@ -28,9 +28,12 @@ impl Stage {
         let says = Arc::new(Mutex::new(VecDeque::from(says)));
         let task = self.0.spawn(async move {
             let mut connections = JoinSet::new();
-            while let Ok((client, _)) = listener.accept().await {
-                connections.spawn(answer(client, says.clone()));
-                while connections.try_join_next().is_some() {}
+            loop {
+                tokio::select! {
+                    Ok((client, _)) = listener.accept() => drop(connections.spawn(answer(client, says.clone()))),
+                    // It has nothing left to say: from now on it refuses connections, so that the client gives up soon.
+                    Some(Ok(Ok(Said::All))) = connections.join_next() => return,
+                }
             }
         });
         Liar { at, task: task.abort_handle() }
@@ -50,14 +53,20 @@ impl Drop for Liar {
     }
 }
 
+/// What a server has said when a connection ends.
+enum Said {
+    Some,
+    All,
+}
+
 /// Says the next thing each time that something is heard, and hangs up when there is none left.
-async fn answer(mut client: TcpStream, says: Arc<Mutex<VecDeque<Vec<u8>>>>) -> io::Result<()> {
+async fn answer(mut client: TcpStream, says: Arc<Mutex<VecDeque<Vec<u8>>>>) -> io::Result<Said> {
     client.set_nodelay(true)?;
     let mut heard = [0; 16 << 10];
     while client.read(&mut heard).await? > 0 {
         let next = says.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        let Some(next) = next else { break };
+        let Some(next) = next else { return Ok(Said::All) };
         client.write_all(&next).await?;
     }
-    Ok(())
+    Ok(Said::Some)
 }

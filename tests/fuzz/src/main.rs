@@ -78,10 +78,15 @@ fn main() -> ExitCode {
         let limit = Limit { inputs: u64::MAX, time: Duration::from_secs(options.seconds) };
         let outcome = match &options.input {
             Some(file) => replay(&mut *target, file).map(|memory| format!("good, {memory} bytes")),
-            None => run(&mut *target, options.seed, limit).map_err(|failure| failure.to_string()).map(|done| {
-                let seconds = done.time.as_secs_f64();
-                format!("{} kept and {} new inputs in {seconds:.1} s, {} bytes at most", done.kept, done.new, done.memory)
-            }),
+            None => {
+                run(&mut *target, options.seed, limit).map_err(|failure| failure.to_string()).map(|done| {
+                    let seconds = done.time.as_secs_f64();
+                    format!(
+                        "{} kept and {} new inputs in {seconds:.1} s, {} bytes at most",
+                        done.kept, done.new, done.memory
+                    )
+                })
+            }
         };
         match outcome {
             Ok(said) => println!("{name}: {said}"),

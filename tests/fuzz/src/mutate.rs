@@ -35,7 +35,8 @@ const NUMBERS: &[&str] = &[
     "",
 ];
 
-const BINARY: &[i64] = &[0, 1, -1, 4, 1 << 16, 1 << 26, (1 << 26) + 1, 1 << 30, i32::MAX as i64, i64::MAX, i64::MIN];
+const BINARY: &[i64] =
+    &[0, 1, -1, 4, 1 << 16, 1 << 26, (1 << 26) + 1, 1 << 30, i32::MAX as i64, i64::MAX, i64::MIN];
 
 /// A mutation of `input`, with parts of `others` and `tokens`.
 pub(crate) fn mutate(input: &[u8], others: &[Vec<u8>], tokens: &[&str], rng: &mut Rng) -> Vec<u8> {
@@ -82,7 +83,8 @@ fn once(bytes: &mut Vec<u8>, others: &[Vec<u8>], tokens: &[&str], rng: &mut Rng)
         }
         11 => {
             let (number, wide) = (BINARY[rng.usize(..BINARY.len())], rng.bool());
-            let new = if wide { number.to_be_bytes().to_vec() } else { (number as i32).to_be_bytes().to_vec() };
+            let new =
+                if wide { number.to_be_bytes().to_vec() } else { (number as i32).to_be_bytes().to_vec() };
             let at = rng.usize(0..=bytes.len());
             let end = (at + new.len()).min(bytes.len());
             bytes.splice(at..end, new);

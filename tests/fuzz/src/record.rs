@@ -38,7 +38,9 @@ pub fn record() {
     let at = SocketAddr::from(([127, 0, 0, 1], zookeeper.port()));
     let folder = zookeeper.instance().folder().display().to_string();
     for work in WORKS {
-        record_one("zookeeper-server", work, at, &folder, |at| to_zookeeper(work, at, Duration::from_secs(5)));
+        record_one("zookeeper-server", work, at, &folder, |at| {
+            to_zookeeper(work, at, Duration::from_secs(5))
+        });
     }
 }
 

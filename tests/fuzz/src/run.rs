@@ -1,12 +1,12 @@
 //! Reads the corpus and mutations of it, and says which input fails: by a panic in any thread, by a hang, or by more
 //! memory than the target's bound.
 
-use std::cell::Cell;
 use std::fmt;
+use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
@@ -67,15 +67,17 @@ pub fn run(target: &mut dyn Target, seed: u64, limit: Limit) -> Result<Report, B
     let watch = Watchdog::start(name);
     let mut memory = 0;
     let kept: Vec<Vec<u8>> = corpus::load(name).into_iter().map(|(_, input)| input).collect();
-    for input in &kept {
-        memory = memory.max(read(target, input, &watch).map_err(|why| failure(target, input, why, &watch))?);
+    for inputs in kept.chunks(target.at_once()) {
+        memory =
+            memory.max(read(target, inputs, &watch).map_err(|why| failure(target, inputs, why, &watch))?);
     }
     let (mut rng, mut new) = (Rng::with_seed(seed), 0);
     while new < limit.inputs && begun.elapsed() < limit.time {
-        let base = &kept[rng.usize(..kept.len())];
-        let input = mutate(base, &kept, target.tokens(), &mut rng);
-        new += 1;
-        memory = memory.max(read(target, &input, &watch).map_err(|why| failure(target, &input, why, &watch))?);
+        let mut input = || mutate(&kept[rng.usize(..kept.len())], &kept, target.tokens(), &mut rng);
+        let inputs: Vec<Vec<u8>> = (0..target.at_once()).map(|_| input()).collect();
+        new += inputs.len() as u64;
+        memory =
+            memory.max(read(target, &inputs, &watch).map_err(|why| failure(target, &inputs, why, &watch))?);
     }
     Ok(Report { kept: kept.len(), new, memory, time: begun.elapsed() })
 }
@@ -87,17 +89,30 @@ pub fn run(target: &mut dyn Target, seed: u64, limit: Limit) -> Result<Report, B
 pub fn replay(target: &mut dyn Target, file: &Path) -> Result<usize, String> {
     let input = std::fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
     let watch = Watchdog::start(target.name());
-    read(target, &input, &watch)
+    read(target, &[input], &watch)
 }
 
-fn failure(target: &mut dyn Target, input: &[u8], why: String, watch: &Watchdog) -> Box<Failure> {
+/// Finds which of these inputs fails by itself, and makes it shorter.
+fn failure(target: &mut dyn Target, inputs: &[Vec<u8>], why: String, watch: &Watchdog) -> Box<Failure> {
+    let mut fails = |input: &[u8]| QUIET.set_for(|| read(target, &[input.to_vec()], watch)).err();
+    let Some((input, why)) = inputs.iter().find_map(|input| Some((input, fails(input)?))) else {
+        let files = inputs.iter().map(|input| save(target.name(), &format!("{:016x}", hash(input)), input));
+        let file = files.last().unwrap_or_default();
+        let why = format!(
+            "{why}\n({} inputs were read at once; each alone is good, all are in that folder)",
+            inputs.len()
+        );
+        return Box::new(Failure { file, why });
+    };
     // A shorter one must fail for the same reason, not for a new one.
-    let kind = |why: &str| why.split(&[':', '\n'][..]).next().map(str::to_owned);
-    let shortest = QUIET.set_for(|| {
-        shrink(input, |input| read(target, input, watch).is_err_and(|other| kind(&other) == kind(&why)))
-    });
+    let shortest = shrink(input, |input| fails(input).is_some_and(|other| kind(&other) == kind(&why)));
     let file = save(target.name(), &format!("{:016x}", hash(&shortest)), &shortest);
     Box::new(Failure { file, why })
+}
+
+/// Where it panics, or that it uses too much memory.
+fn kind(why: &str) -> Option<&str> {
+    if why.contains("too much memory") { Some("memory") } else { why.lines().next() }
 }
 
 /// Panics so far, in whatever thread, and the last one.
@@ -132,42 +147,44 @@ fn count_panics() {
     });
 }
 
-/// Reads one input. Returns the memory that it took, or what is wrong.
-fn read(target: &mut dyn Target, input: &[u8], watch: &Watchdog) -> Result<usize, String> {
+/// Reads some inputs at once. Returns the memory that they took, or what is wrong.
+fn read(target: &mut dyn Target, inputs: &[Vec<u8>], watch: &Watchdog) -> Result<usize, String> {
     let panics = PANICS.load(SeqCst);
-    watch.begin(input);
-    let used = memory::used(|| drop(catch_unwind(AssertUnwindSafe(|| target.read(input)))));
+    watch.begin(inputs);
+    let used = memory::used(|| drop(catch_unwind(AssertUnwindSafe(|| target.read_all(inputs)))));
     watch.end();
     if PANICS.load(SeqCst) != panics {
         let last = LAST.lock().unwrap_or_else(PoisonError::into_inner).clone();
         return Err(format!("{}: {last}", target.name()));
     }
-    let most = target.most_memory(input.len());
+    let most = inputs.iter().map(|input| target.most_memory(input.len())).sum();
     if used > most {
         return Err(format!(
-            "{} uses too much memory: {used} bytes at once for an input of {}, where {most} are the most",
+            "{} uses too much memory: {used} bytes at once for inputs of {}, where {most} are the most",
             target.name(),
-            input.len()
+            inputs.iter().map(Vec::len).sum::<usize>()
         ));
     }
     Ok(used)
 }
+
+/// Stands between inputs that are read at once, in the file with the current ones.
+const BETWEEN: &[u8] = b"\n%%%%\n";
 
 /// Ends the process if one input takes longer than the patience of all tests, and leaves that input in a file. The file
 /// is also there if the process dies, of a stack overflow for instance.
 struct Watchdog {
     target: &'static str,
     current: std::fs::File,
-    begun: std::sync::Arc<Mutex<Option<Instant>>>,
-    _single_threaded: std::marker::PhantomData<Cell<()>>,
+    begun: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Watchdog {
     fn start(target: &'static str) -> Self {
         count_panics();
         let path = save(target, "current", b"");
-        let begun = std::sync::Arc::new(Mutex::new(None::<Instant>));
-        let (seen, shown) = (std::sync::Arc::downgrade(&begun), path.clone());
+        let begun = Arc::new(Mutex::new(None::<Instant>));
+        let (seen, shown) = (Arc::downgrade(&begun), path.clone());
         std::thread::spawn(move || {
             while let Some(begun) = seen.upgrade() {
                 let begun = *begun.lock().unwrap_or_else(PoisonError::into_inner);
@@ -179,12 +196,12 @@ impl Watchdog {
             }
         });
         let current = std::fs::File::options().write(true).open(&path).expect("it was just written");
-        Self { target, current, begun, _single_threaded: std::marker::PhantomData }
+        Self { target, current, begun }
     }
 
-    fn begin(&self, input: &[u8]) {
-        use std::os::unix::fs::FileExt;
-        let written = self.current.set_len(0).and_then(|()| self.current.write_all_at(input, 0));
+    fn begin(&self, inputs: &[Vec<u8>]) {
+        let text = inputs.join(BETWEEN);
+        let written = self.current.set_len(0).and_then(|()| self.current.write_all_at(&text, 0));
         written.unwrap_or_else(|e| panic!("the input of {} cannot be kept: {e}", self.target));
         *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
@@ -247,7 +264,7 @@ mod tests {
     #[test]
     fn every_kind_of_failure_is_found() {
         let watch = Watchdog::start("duration");
-        let read = |input: &[u8]| QUIET.set_for(|| read(&mut Wrong, input, &watch));
+        let read = |input: &[u8]| QUIET.set_for(|| read(&mut Wrong, &[input.to_vec()], &watch));
         assert!(read(b"30s").is_ok());
         assert!(read(b"a panic").unwrap_err().contains("as it should"));
         assert!(read(b"a thread").unwrap_err().contains("out of sight"));

@@ -13,4 +13,14 @@ pub trait Target {
 
     /// Reads one input. Panics if what it does with it is wrong.
     fn read(&mut self, input: &[u8]);
+
+    /// How many inputs it can read at once: more than one where each mostly waits.
+    fn at_once(&self) -> usize {
+        1
+    }
+
+    /// Reads at most [`Target::at_once`] inputs.
+    fn read_all(&mut self, inputs: &[Vec<u8>]) {
+        inputs.iter().for_each(|input| self.read(input));
+    }
 }

@@ -10,7 +10,22 @@ impl Target for Duration {
     }
 
     fn tokens(&self) -> &'static [&'static str] {
-        &["ms", "s", "m", "h", "d", "us", ".", "1e9", "1h30m", " ", "inf", "０", "µs", "99999999999999999999d"]
+        &[
+            "ms",
+            "s",
+            "m",
+            "h",
+            "d",
+            "us",
+            ".",
+            "1e9",
+            "1h30m",
+            " ",
+            "inf",
+            "０",
+            "µs",
+            "99999999999999999999d",
+        ]
     }
 
     fn most_memory(&self, length: usize) -> usize {

@@ -88,7 +88,8 @@ pub(crate) fn ledgers() -> Vec<(&'static str, ledger::Ledger)> {
         for (n, kind) in kinds.iter().enumerate() {
             let id = HoldId { client: client(), n: n as u64 + 1 };
             let wait = Some(Duration::from_secs(60));
-            let claim = Claim { wait, note: Some("a note".into()), ..Claim::of(id, name.clone(), kind.clone()) };
+            let claim =
+                Claim { wait, note: Some("a note".into()), ..Claim::of(id, name.clone(), kind.clone()) };
             let process = Arc::new(Process { host: "host".to_owned(), pid: 7 });
             let _ = ledger.attempt(&claim, &process, now);
         }
@@ -113,8 +114,28 @@ pub(crate) fn ledgers() -> Vec<(&'static str, ledger::Ledger)> {
 }
 
 pub(super) const TOKENS: &[&str] = &[
-    "\"fence\":", "18446744073709551615", "\"holders\":[", "\"waiters\":[", "\"size\":", "\"idle\":", "\"count\":", "\"ops\":[",
-    "\"watchers\":[", "\"expiry\":", "\"clock\":", "\"at\":", "\"others\":[[", "\"secs\":18446744073709551615", "\"nanos\":999999999",
-    "\"nanos\":4294967295", "null", "{}", "[]", "\"kind\":\"Lock\"", "{\"Permit\":{\"n\":4294967295,\"limit\":1}}", "{\"Read\":{\"under_write\":null}}",
-    "\"holds\":4294967295", "-9223372036854775808",
+    "\"fence\":",
+    "18446744073709551615",
+    "\"holders\":[",
+    "\"waiters\":[",
+    "\"size\":",
+    "\"idle\":",
+    "\"count\":",
+    "\"ops\":[",
+    "\"watchers\":[",
+    "\"expiry\":",
+    "\"clock\":",
+    "\"at\":",
+    "\"others\":[[",
+    "\"secs\":18446744073709551615",
+    "\"nanos\":999999999",
+    "\"nanos\":4294967295",
+    "null",
+    "{}",
+    "[]",
+    "\"kind\":\"Lock\"",
+    "{\"Permit\":{\"n\":4294967295,\"limit\":1}}",
+    "{\"Read\":{\"under_write\":null}}",
+    "\"holds\":4294967295",
+    "-9223372036854775808",
 ];

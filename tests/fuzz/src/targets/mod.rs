@@ -20,17 +20,8 @@ pub(crate) use work::WORKS;
 pub(crate) use zookeeper_server::to_zookeeper;
 
 /// The names of all targets.
-pub const NAMES: &[&str] = &[
-    "resp",
-    "jute",
-    "address",
-    "config",
-    "duration",
-    "ledger",
-    "rows",
-    "redis-server",
-    "zookeeper-server",
-];
+pub const NAMES: &[&str] =
+    &["resp", "jute", "address", "config", "duration", "ledger", "rows", "redis-server", "zookeeper-server"];
 
 /// The target of this name.
 ///

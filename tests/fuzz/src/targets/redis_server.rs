@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tenure_redis::{Address, Layout, Options, Redis, Topology};
 
+use super::work::TIMEOUT;
 use super::{resp, work};
 use crate::Target;
 use crate::conversation::Conversation;
@@ -35,9 +36,21 @@ impl Target for RedisServer {
     }
 
     fn read(&mut self, input: &[u8]) {
-        let Conversation { work, says } = Conversation::parse(input);
-        let server = self.0.start(says);
-        to_redis(&work, server.at, Duration::from_millis(100));
+        self.read_all(&[input.to_vec()]);
+    }
+
+    fn at_once(&self) -> usize {
+        work::AT_ONCE
+    }
+
+    fn read_all(&mut self, inputs: &[Vec<u8>]) {
+        std::thread::scope(|scope| {
+            for input in inputs {
+                let Conversation { work, says } = Conversation::parse(input);
+                let server = self.0.start(says);
+                scope.spawn(move || to_redis(&work, server.at, TIMEOUT));
+            }
+        });
     }
 }
 

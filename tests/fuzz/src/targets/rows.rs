@@ -48,7 +48,8 @@ impl Target for Rows {
     fn read(&mut self, input: &[u8]) {
         let mut parts = input.splitn(3, |byte| *byte == b'\n');
         let mut part = || parts.next().unwrap_or_default();
-        let (what, fence, body) = (String::from_utf8_lossy(part()).into_owned(), value(part()), value(part()));
+        let (what, fence, body) =
+            (String::from_utf8_lossy(part()).into_owned(), value(part()), value(part()));
         let _ = self.other.execute("DELETE FROM ledgers", []);
         for name in ["1", "2", "3", "5", "7", "9", "11", "count"] {
             let name = format!("orders/{name}");

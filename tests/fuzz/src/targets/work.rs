@@ -14,7 +14,14 @@ pub(crate) const WORKS: &[&str] =
     &["lock", "fair", "read-write", "permits", "leader", "count", "inspect", "diagnose", "client"];
 
 /// How long a waiter waits here: a server that lies need not tell it anything.
-const A_WHILE: Duration = Duration::from_millis(20);
+const A_WHILE: Duration = Duration::from_millis(5);
+
+/// How long a client waits for an answer. On a busy machine that is too short for a server that is slow, which is one
+/// more lie.
+pub(super) const TIMEOUT: Duration = Duration::from_millis(20);
+
+/// How many clients work at once, each with a server of its own: they mostly wait.
+pub(super) const AT_ONCE: usize = 32;
 
 /// One client for all, so that what a server said to it before makes sense again.
 pub(super) fn client() -> ClientId {
