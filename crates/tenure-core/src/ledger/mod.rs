@@ -343,7 +343,9 @@ impl Ledger {
         if last < u64::MAX {
             return Ok(());
         }
-        Err(Error::Config(format!("{name}: its stored data are damaged: the last fence or queue position is {last}")))
+        Err(Error::Config(format!(
+            "{name}: its stored data are damaged: the last fence or queue position is {last}"
+        )))
     }
 
     fn grant(&mut self, claim: &Claim, place: Option<u64>, process: &Arc<Process>, now: Now) -> Fence {

