@@ -26,6 +26,7 @@ impl Stage {
         let listener = self.0.block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
         let at = listener.local_addr().expect("its port");
         let says = Arc::new(Mutex::new(VecDeque::from(says)));
+        let left = says.clone();
         let task = self.0.spawn(async move {
             let mut connections = JoinSet::new();
             loop {
@@ -36,7 +37,7 @@ impl Stage {
                 }
             }
         });
-        Liar { at, task: task.abort_handle() }
+        Liar { at, left, task: task.abort_handle() }
     }
 }
 
@@ -44,7 +45,17 @@ impl Stage {
 #[derive(Debug)]
 pub(crate) struct Liar {
     pub(crate) at: SocketAddr,
+    #[cfg_attr(not(test), expect(dead_code, reason = "for tests"))]
+    left: Arc<Mutex<VecDeque<Vec<u8>>>>,
     task: AbortHandle,
+}
+
+impl Liar {
+    /// How many things it has not said yet.
+    #[cfg(test)]
+    pub(crate) fn left(&self) -> usize {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
 }
 
 impl Drop for Liar {

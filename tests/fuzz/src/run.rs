@@ -263,6 +263,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_failure_is_found() {
+        let _alone = memory::alone();
         let watch = Watchdog::start("duration");
         let read = |input: &[u8]| QUIET.set_for(|| read(&mut Wrong, &[input.to_vec()], &watch));
         assert!(read(b"30s").is_ok());

@@ -41,3 +41,40 @@ pub fn named(name: &str) -> Box<dyn Target> {
         _ => panic!("there is no target {name}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::conversation::Conversation;
+    use crate::corpus;
+    use crate::liar::Stage;
+    use crate::memory;
+
+    /// A client that believes nothing of what is recorded would hang up after the first answer.
+    #[test]
+    fn what_is_recorded_is_believed() {
+        let _alone = memory::alone();
+        let stage = Stage::new();
+        let mut all_left = Vec::new();
+        for (target, run) in [
+            ("redis-server", to_redis as fn(&str, std::net::SocketAddr, Duration)),
+            ("zookeeper-server", to_zookeeper),
+        ] {
+            for (name, input) in corpus::load(target) {
+                let Conversation { work, says } = Conversation::parse(&input);
+                let (all, server) = (says.len(), stage.start(says));
+                let client = std::thread::spawn(move || {
+                    run(&work, server.at, Duration::from_secs(20));
+                    server.left()
+                });
+                all_left.push((format!("{target} {name}"), all, client));
+            }
+        }
+        for (name, all, client) in all_left {
+            let left = client.join().unwrap();
+            assert!(left <= all / 2, "{name}: {left} of {all} answers were not asked for");
+        }
+    }
+}

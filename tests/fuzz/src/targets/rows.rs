@@ -21,7 +21,8 @@ pub(super) struct Rows {
 
 impl Rows {
     pub(super) fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
+        // In memory where that is possible: nothing here is about a disk.
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder");
         let path = folder.path().join("locks.db");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let store = tenure_sqlite::open(&path, Options::default()).expect("a store");
@@ -50,13 +51,14 @@ impl Target for Rows {
         let mut part = || parts.next().unwrap_or_default();
         let (what, fence, body) =
             (String::from_utf8_lossy(part()).into_owned(), value(part()), value(part()));
-        let _ = self.other.execute("DELETE FROM ledgers", []);
+        let _ = self.other.execute_batch("BEGIN; DELETE FROM ledgers");
         for name in ["1", "2", "3", "5", "7", "9", "11", "count"] {
             let name = format!("orders/{name}");
             // A fence that is no number is refused by the file itself.
             let row = params![name, fence, body];
             let _ = self.other.execute("INSERT INTO ledgers (name, fence, body) VALUES (?1, ?2, ?3)", row);
         }
+        self.other.execute_batch("COMMIT").expect("a commit");
         self.runtime.block_on(work::work(&what, self.store.clone()));
     }
 }
