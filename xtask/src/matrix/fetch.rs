@@ -20,8 +20,14 @@ pub(crate) fn fetch(row: &Row, folder: &Path) -> Result<Version, String> {
     std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let variables = match (row.what, row.from) {
         (_, From::Machine | From::Usual) => Vec::new(),
-        (What::Redisson, From::Maven(version)) => vec![("TENURE_REDISSON", version.to_owned())],
-        (What::Curator, From::Maven(version)) => vec![("TENURE_CURATOR", version.to_owned())],
+        (What::Redisson, From::Maven(version)) => {
+            compile("redisson.xml", version, folder)?;
+            vec![("TENURE_REDISSON", version.to_owned())]
+        }
+        (What::Curator, From::Maven(version)) => {
+            compile("curator.xml", version, folder)?;
+            vec![("TENURE_CURATOR", version.to_owned())]
+        }
         (What::ZooKeeper, From::Maven(version)) => {
             vec![("TENURE_ZOOKEEPER_CLASSES", class_path(version, folder)?)]
         }
@@ -154,6 +160,14 @@ fn write_programs(bin: &Path, server: &str) -> std::io::Result<()> {
         std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755))?;
     }
     Ok(())
+}
+
+/// Checks that the driver can be built with this version, before each test tries to.
+fn compile(project: &str, version: &str, folder: &Path) -> Result<(), String> {
+    let mut maven = Command::new("mvn");
+    maven.args(["-q", "-B", "-f"]).arg(crate::root().join("tests/interop/java").join(project));
+    maven.arg(format!("-Dpeer.version={version}")).arg(format!("-Dout={}", folder.join("driver").display()));
+    said(maven.arg("compiler:compile")).map(drop)
 }
 
 /// The jars of a ZooKeeper server: those that it names, and those that it only needs when it serves.

@@ -59,7 +59,6 @@ pub(crate) const ROWS: &[Row] = &[
     row("zookeeper-3.8", What::ZooKeeper, From::Machine),
     row("zookeeper-3.8.6", What::ZooKeeper, From::Maven("3.8.6")),
     row("zookeeper-3.9", What::ZooKeeper, From::Maven("3.9.5")),
-    row("redisson-3.17", What::Redisson, From::Maven("3.17.7")),
     row("redisson-3.25", What::Redisson, From::Maven("3.25.2")),
     row("redisson-3.52", What::Redisson, From::Maven("3.52.0")),
     row("redisson-4", What::Redisson, From::Usual),
