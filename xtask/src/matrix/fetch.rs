@@ -104,22 +104,11 @@ fn of_debian(release: &str, package: &str, folder: &Path) -> Result<String, Stri
     };
     let libraries =
         ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"].map(|lib| root.join(lib).display().to_string());
-    let names: &[&str] = &[
-        "usr/bin/valkey-server",
-        "usr/bin/redis-server",
-        "usr/bin/valkey-check-rdb",
-        "usr/bin/redis-check-rdb",
-    ];
-    let server = names.iter().map(|name| root.join(name)).find(|path| path.exists());
+    // By this name, not by that of the file behind it: one program serves several purposes, and goes by its name.
+    let server = ["usr/bin/valkey-server", "usr/bin/redis-server"].map(|name| root.join(name));
+    let server = server.iter().find(|path| path.exists());
     let server = server.ok_or_else(|| format!("{package} of {release} has no server"))?;
-    // Some packages have one program under several names, and go by the name that they are started with.
-    let server = std::fs::canonicalize(&server).map_err(|e| e.to_string())?;
-    Ok(format!(
-        "{} --library-path {} --argv0 \"$name\" {}",
-        loader.display(),
-        libraries.join(":"),
-        server.display()
-    ))
+    Ok(format!("{} --library-path {} {}", loader.display(), libraries.join(":"), server.display()))
 }
 
 /// The server in a wheel.
@@ -156,7 +145,7 @@ fn write_programs(bin: &Path, server: &str) -> std::io::Result<()> {
     std::fs::create_dir_all(bin)?;
     for (name, mode) in [("redis-server", ""), ("redis-sentinel", " --sentinel")] {
         let file = bin.join(name);
-        std::fs::write(&file, format!("#!/bin/sh\nname=redis-server\nexec {server} \"$@\"{mode}\n"))?;
+        std::fs::write(&file, format!("#!/bin/sh\nexec {server} \"$@\"{mode}\n"))?;
         std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755))?;
     }
     Ok(())

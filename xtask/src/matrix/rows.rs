@@ -68,7 +68,15 @@ pub(crate) const ROWS: &[Row] = &[
 ];
 
 /// A test that fails on a version, and why. Begins with this text.
-pub(crate) const KNOWN: &[(&str, &str, &str)] = &[];
+pub(crate) const KNOWN: &[(&str, &str, &str)] = &[
+    ("curator-4.3", "curator::single::driver::a_read_under_ones_own_write_keeps_the_place", READ_AT_THE_END),
+    ("curator-4.3", "curator::single::read/write::curator_keeps_reading_under_its_write", READ_AT_THE_END),
+    ("curator-4.3", "curator::ensemble::read/write::curator_keeps_reading_under_its_write", READ_AT_THE_END),
+];
+
+const READ_AT_THE_END: &str = "this version puts a read under its own write at the end of the queue, and not in the \
+     place of the write: once it gives up the write, writers who came before the read are admitted beside it, of \
+     whatever library";
 
 impl Row {
     /// The conformance suite's stores that run on it.
