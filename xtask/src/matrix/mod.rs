@@ -97,6 +97,7 @@ fn test(row: &Row, binaries: &[Binary]) -> Result<Outcome, String> {
                 "conformance"
             }
             _ => {
+                command.args(row.left_out().into_iter().flat_map(|text| ["--skip", text]));
                 command.env("TENURE_PEERS", row.peers());
                 "interop"
             }

@@ -79,13 +79,24 @@ const READ_AT_THE_END: &str = "this version puts a read under its own write at t
      whatever library";
 
 impl Row {
+    /// Whether it has no option for the port of the cluster's bus, which tests must choose.
+    fn is_before_7(&self) -> bool {
+        self.name.starts_with("redis-6")
+    }
+
     /// The conformance suite's stores that run on it.
     pub(crate) fn stores(&self) -> &'static str {
         match self.what {
+            What::Redis if self.is_before_7() => "redis,redis-sentinel,redis-plain,redlock-3",
             What::Redis => "redis,redis-sentinel,redis-cluster,redis-plain,redlock-3",
             What::ZooKeeper => "zookeeper,zookeeper-ensemble",
             What::Redisson | What::Curator => "",
         }
+    }
+
+    /// The tests that cannot run on it.
+    pub(crate) fn left_out(&self) -> Option<&'static str> {
+        self.is_before_7().then_some("::cluster::")
     }
 
     /// The other libraries that share locks on it.
