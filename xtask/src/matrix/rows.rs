@@ -72,7 +72,15 @@ pub(crate) const KNOWN: &[(&str, &str, &str)] = &[
     ("curator-4.3", "curator::single::driver::a_read_under_ones_own_write_keeps_the_place", READ_AT_THE_END),
     ("curator-4.3", "curator::single::read/write::curator_keeps_reading_under_its_write", READ_AT_THE_END),
     ("curator-4.3", "curator::ensemble::read/write::curator_keeps_reading_under_its_write", READ_AT_THE_END),
+    ("curator-5.1", "curator::single::driver::a_read_under_ones_own_write_keeps_the_place", READ_AT_THE_END),
+    ("curator-5.1", "curator::single::read/write::curator_keeps_reading_under_its_write", READ_AT_THE_END),
+    ("curator-5.1", "curator::ensemble::read/write::curator_keeps_reading_under_its_write", READ_AT_THE_END),
+    ("valkey-8.1", "redlock-3::runtime::a_loop_lets_other_tasks_run", RUNTIME_ENDED),
 ];
+
+/// Not of that version: it happens now and then on Redis 7.0 too.
+const RUNTIME_ENDED: &str = "the runtime of that test ends while an attempt is on the way to the third server, and closing the \
+     client reports that one release as unknown; now and then on any version";
 
 const READ_AT_THE_END: &str = "this version puts a read under its own write at the end of the queue, and not in the \
      place of the write: once it gives up the write, writers who came before the read are admitted beside it, of \
