@@ -58,7 +58,7 @@ cargo xtask load                     thousands of waiters, names and clients, wi
     --scale PERCENT                  of how many there are; 100
 cargo xtask matrix                   conformance and peers on other versions of Redis, Valkey, ZooKeeper, Redisson and
                                      Curator, got from registries; writes the tables of docs/compatibility.md
-    --only TEXT,…                    only versions with one of these in their name
+    --only TEXT,…                    only versions with one of these in their name; with none, it only writes the page
     --list                           says which there are, and runs nothing
 cargo xtask mutants                  puts known bugs back, one at a time, and expects a test to fail for each
     --only TEXT,…                    only mutants with one of these in their name, file or test

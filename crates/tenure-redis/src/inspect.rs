@@ -166,7 +166,7 @@ impl InspectReply {
     }
 
     fn pairs(&self, at: usize) -> impl Iterator<Item = (&Value, &Value)> {
-        self.list(at).chunks_exact(2).map(|pair| (&pair[0], &pair[1]))
+        self.list(at).as_chunks().0.iter().map(|[name, value]| (name, value))
     }
 
     fn scores(&self, at: usize) -> impl Iterator<Item = (&[u8], f64)> {

@@ -75,8 +75,27 @@ pub(crate) const KNOWN: &[(&str, &str, &str)] = &[
     ("curator-5.1", "curator::single::driver::a_read_under_ones_own_write_keeps_the_place", READ_AT_THE_END),
     ("curator-5.1", "curator::single::read/write::curator_keeps_reading_under_its_write", READ_AT_THE_END),
     ("curator-5.1", "curator::ensemble::read/write::curator_keeps_reading_under_its_write", READ_AT_THE_END),
+    ("redisson-3.25", "redisson::cluster::fair::redisson_dies", NO_FAIR_WAIT),
+    ("redisson-3.25", "redisson::cluster::lock::redisson_dies", NO_FAIR_WAIT),
+    ("redisson-3.25", "redisson::cluster::read/write::redisson_dies", NO_FAIR_WAIT),
+    ("redisson-3.25", "redisson::sentinel::lock::redisson_dies", NO_FAIR_WAIT),
+    ("redisson-3.25", "redisson::single::fair::redisson_dies", NO_FAIR_WAIT),
+    ("redisson-3.25", "redisson::single::fenced::redisson_dies", NO_FAIR_WAIT),
+    ("redisson-3.25", "redisson::single::lock::redisson_dies", NO_FAIR_WAIT),
+    ("redisson-3.25", "redisson::single::permits::redisson_dies", NO_FAIR_WAIT),
+    ("redisson-3.25", "redisson::single::read/write::redisson_dies", NO_FAIR_WAIT),
+    ("redisson-3.25", "redisson::cluster::fair::tenure_dies", NO_FAIR_WAIT),
+    ("redisson-3.25", "redisson::single::fair::tenure_dies", NO_FAIR_WAIT),
+    ("redis-6.0", "redisson::single::lock::defect_one_bad_slot_stops_all_renewals", NO_CLUSTER),
+    ("redis-6.2", "redisson::single::lock::defect_one_bad_slot_stops_all_renewals", NO_CLUSTER),
+    ("redis-6.2", "redlock-3::runtime::a_loop_lets_other_tasks_run", RUNTIME_ENDED),
     ("valkey-8.1", "redlock-3::runtime::a_loop_lets_other_tasks_run", RUNTIME_ENDED),
 ];
+
+const NO_CLUSTER: &str = "the test starts a cluster, for which this version has no option that tests need";
+
+const NO_FAIR_WAIT: &str = "the test shortens how long a dead waiter stays in Redisson's fair queue, and this version has no \
+     option for it";
 
 /// Not of that version: it happens now and then on Redis 7.0 too.
 const RUNTIME_ENDED: &str = "the runtime of that test ends while an attempt is on the way to the third server, and closing the \

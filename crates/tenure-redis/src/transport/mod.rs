@@ -14,6 +14,10 @@ mod connection;
 mod connections;
 mod discovery;
 mod driver;
+#[cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
 mod failure;
 mod sentinel;
 mod subscriber;
@@ -22,6 +26,10 @@ mod subscription;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+#[cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
 mod wire;
 
 use std::collections::HashMap;
