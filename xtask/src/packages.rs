@@ -19,9 +19,7 @@ const CLI: Need = Need { program: "redis-cli", package: "redis-tools" };
 const SETPRIV: Need = Need { program: "setpriv", package: "util-linux" };
 const JAVA: Need = Need { program: "java", package: "default-jdk-headless" };
 /// A jar, run by Java. The package depends on its logger and network libraries.
-const ZOOKEEPER: Need = Need { program: ZOOKEEPER_JAR, package: "zookeeper" };
-/// A link, to the jar of its version.
-pub(crate) const ZOOKEEPER_JAR: &str = "/usr/share/java/zookeeper.jar";
+const ZOOKEEPER: Need = Need { program: "/usr/share/java/zookeeper.jar", package: "zookeeper" };
 const MAVEN: Need = Need { program: "mvn", package: "maven" };
 const GO: Need = Need { program: "go", package: "golang-go" };
 const NODE: Need = Need { program: "node", package: "nodejs" };

@@ -157,10 +157,9 @@ fn named(row: &Row, version: &Version) -> Result<String, String> {
         What::ZooKeeper => Ok(match row.from {
             From::Maven(version) => format!("ZooKeeper {version}"),
             _ => {
-                let link =
-                    std::fs::read_link(packages::ZOOKEEPER_JAR).unwrap_or_default().display().to_string();
-                let number = link.trim_start_matches("zookeeper-").trim_end_matches(".jar").to_owned();
-                format!("ZooKeeper {number}")
+                let said =
+                    fetch::said(Command::new("dpkg-query").args(["-W", "-f", "${Version}", "zookeeper"]))?;
+                format!("ZooKeeper {}", said.split('-').next().unwrap_or_default())
             }
         }),
         What::Redisson => Ok(format!("Redisson {}", library(row, "redisson.xml"))),
