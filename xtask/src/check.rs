@@ -37,6 +37,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("lints", || ran(cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))),
     ("documentation and public surface", api::check),
     ("packages", publishable::check),
+    ("nothing for tests in a release", nothing_for_tests),
     ("tidiness", tidiness),
 ];
 
@@ -78,6 +79,26 @@ pub(crate) fn ran(command: Command) -> Result<(), String> {
     match run(command, LIMIT, Show::Now, |_| ()) {
         Ended::Well => Ok(()),
         Ended::Badly(why) => Err(why),
+    }
+}
+
+/// Faults and parsers for tests are behind the feature `testing`, which no build has that does not ask for it.
+fn nothing_for_tests() -> Result<(), String> {
+    const TESTING: &str = "feature \"testing\"";
+    let has_testing = |words: &[&str]| {
+        let tree = cargo(&["tree", "--offline", "--edges=no-dev,features"]).args(words).output();
+        let tree = tree.ok().filter(|tree| tree.status.success()).ok_or("cargo tree fails")?;
+        Ok::<bool, String>(String::from_utf8_lossy(&tree.stdout).contains(TESTING))
+    };
+    for name in ["tenure", "tenure-cli"] {
+        if has_testing(&["--package", name])? {
+            return Err(format!("{name} is built with {TESTING}"));
+        }
+    }
+    // If this has none, the check looks for the wrong text.
+    match has_testing(&["--package=tenure", "--features=testing"])? {
+        true => Ok(()),
+        false => Err(format!("no {TESTING} where it is asked for")),
     }
 }
 

@@ -85,11 +85,10 @@ pub(crate) fn ledgers() -> Vec<(&'static str, ledger::Ledger)> {
     let name = Name::new("orders/42").expect("a name");
     let of = |kinds: &[Kind]| {
         let mut ledger = ledger::Ledger::above(41);
-        for (n, kind) in kinds.iter().enumerate() {
+        for (n, kind) in kinds.iter().copied().enumerate() {
             let id = HoldId { client: client(), n: n as u64 + 1 };
             let wait = Some(Duration::from_secs(60));
-            let claim =
-                Claim { wait, note: Some("a note".into()), ..Claim::of(id, name.clone(), kind.clone()) };
+            let claim = Claim { wait, note: Some("a note".into()), ..Claim::of(id, name.clone(), kind) };
             let process = Arc::new(Process { host: "host".to_owned(), pid: 7 });
             let _ = ledger.attempt(&claim, &process, now);
         }
@@ -106,7 +105,7 @@ pub(crate) fn ledgers() -> Vec<(&'static str, ledger::Ledger)> {
         ("locks", of(&[Kind::Lock, Kind::Lock])),
         ("fair", of(&[Kind::FairLock, Kind::FairLock, Kind::FairLock])),
         ("leader", of(&[Kind::Leader, Kind::Leader])),
-        ("readers", of(&[read.clone(), read.clone(), Kind::Write, read])),
+        ("readers", of(&[read, read, Kind::Write, read])),
         ("permits", of(&[permits(2), permits(1), permits(3)])),
         ("latch", counted),
         ("idle", ledger::Ledger::above(41)),

@@ -63,7 +63,7 @@ fn name(what: &str) -> Name {
 /// Holds a name with one claim, waits for it with another, and gives both up.
 async fn hold(store: &dyn Backend, kind: Kind, n: u64) {
     let name = name(&n.to_string());
-    let claim = |n| Claim::of(HoldId { client: client(), n }, name.clone(), kind.clone());
+    let claim = |n| Claim::of(HoldId { client: client(), n }, name.clone(), kind);
     let (first, second) = (claim(n), Claim { wait: Some(A_WHILE), watched: Some(1), ..claim(n + 1) });
     let _ = store.try_acquire(&first).await;
     let watch = store.watch(&name, Interest::Claim(&second)).await;
