@@ -81,7 +81,9 @@ impl Queue {
             ids.filter(|(_, id)| !is_known(*id)).collect()
         });
         let ahead = strangers.iter().take_while(move |(i, _)| *i < at);
-        ahead.filter(move |(_, id)| id.client == client && !is_known(*id)).map(|(i, _)| &self.children[*i])
+        ahead
+            .filter(move |(_, id)| id.client == client && !is_known(*id))
+            .filter_map(|(i, _)| self.children.get(*i))
     }
 
     /// How many nodes at the front hold the lock.
