@@ -5,7 +5,7 @@ use super::*;
 /// H24. The next fence would be the first again, and an old holder would pass for a new one.
 #[test]
 fn numbers_that_cannot_grow_are_refused() {
-    let damaged = |error: crate::Error| assert!(error.to_string().contains("damaged"), "{error}");
+    let damaged = |error: Error| assert!(error.to_string().contains("damaged"), "{error}");
     let mut ledger = Ledger::above(u64::MAX);
     damaged(ledger.attempt(&claim(1, Kind::Lock), &process(), at(0)).unwrap_err());
     let op = OpId { client: client(1), n: 1, settled: 1 };
