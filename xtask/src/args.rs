@@ -56,6 +56,10 @@ cargo xtask load                     thousands of waiters, names and clients, wi
     --scenario SCENARIO,…            only these: waiters, fair, names, connects, clients
     --seconds N                      how long clients connect, 200 a second; 60
     --scale PERCENT                  of how many there are; 100
+cargo xtask matrix                   conformance and peers on other versions of Redis, Valkey, ZooKeeper, Redisson and
+                                     Curator, got from registries; writes the tables of docs/compatibility.md
+    --only TEXT,…                    only versions with one of these in their name; with none, it only writes the page
+    --list                           says which there are, and runs nothing
 cargo xtask mutants                  puts known bugs back, one at a time, and expects a test to fail for each
     --only TEXT,…                    only mutants with one of these in their name, file or test
     --list                           says which there are, and runs nothing
@@ -83,6 +87,7 @@ pub(crate) enum Task {
     Outage,
     Chaos(Vec<String>),
     Load(Vec<String>),
+    Matrix { only: Option<String>, list: bool },
     Mutants { only: Option<String>, list: bool },
     Api,
     Docs,
@@ -136,7 +141,8 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
         // Their programs know their words, and report a wrong one before anything is started.
         ["chaos", ref rest @ ..] => Ok(Task::Chaos(rest.iter().map(ToString::to_string).collect())),
         ["load", ref rest @ ..] => Ok(Task::Load(rest.iter().map(ToString::to_string).collect())),
-        ["mutants", ref rest @ ..] => mutants(rest),
+        ["mutants", ref rest @ ..] => some("mutants", rest).map(|(only, list)| Task::Mutants { only, list }),
+        ["matrix", ref rest @ ..] => some("matrix", rest).map(|(only, list)| Task::Matrix { only, list }),
         [other, ..] => Err(format!("there is no command `{other}`")),
     }
 }
@@ -188,7 +194,8 @@ fn bench(words: &[&str]) -> Result<Vec<String>, String> {
     Ok(passed_on)
 }
 
-fn mutants(words: &[&str]) -> Result<Task, String> {
+/// Parses the options of a command that works on some of a list.
+fn some(command: &str, words: &[&str]) -> Result<(Option<String>, bool), String> {
     let (mut only, mut list) = (None, false);
     let mut words = words.iter();
     while let Some(&word) = words.next() {
@@ -196,12 +203,12 @@ fn mutants(words: &[&str]) -> Result<Task, String> {
             ("--list", None) => list = true,
             ("--only", value) => {
                 let name = value.or_else(|| words.next().copied());
-                only = Some(name.ok_or("--only needs a part of a name, file or test")?.to_owned());
+                only = Some(name.ok_or("--only needs a part of a name")?.to_owned());
             }
-            _ => return Err(format!("`mutants` takes no `{word}`")),
+            _ => return Err(format!("`{command}` takes no `{word}`")),
         }
     }
-    Ok(Task::Mutants { only, list })
+    Ok((only, list))
 }
 
 fn known(value: Option<&str>, all: &[&str], option: &str) -> Result<String, String> {
@@ -239,6 +246,7 @@ mod tests {
         let words = ["--store", "redis", "--scale", "2"].map(String::from).into();
         assert_eq!(parsed("load --store redis --scale 2"), Ok(Task::Load(words)));
         assert_eq!(parsed("mutants"), Ok(Task::Mutants { only: None, list: false }));
+        assert_eq!(parsed("matrix --list"), Ok(Task::Matrix { only: None, list: true }));
         let one = Task::Mutants { only: Some("fence".into()), list: true };
         assert_eq!(parsed("mutants --only fence --list"), Ok(one));
     }

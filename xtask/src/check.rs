@@ -37,6 +37,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("lints", || ran(cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))),
     ("documentation and public surface", api::check),
     ("packages", publishable::check),
+    ("nothing for tests in a release", nothing_for_tests),
     ("tidiness", tidiness),
 ];
 
@@ -81,10 +82,41 @@ pub(crate) fn ran(command: Command) -> Result<(), String> {
     }
 }
 
+/// Faults and parsers for tests are behind the feature `testing`, which no build has that does not ask for it.
+fn nothing_for_tests() -> Result<(), String> {
+    const TESTING: &str = "testing";
+    let has_testing = |words: &[&str]| {
+        let tree =
+            cargo(&["tree", "--offline", "--edges=normal,build", "--format={p} {f}"]).args(words).output();
+        let tree = tree.ok().filter(|tree| tree.status.success()).ok_or("cargo tree fails")?;
+        let is_it =
+            |line: &str| line.contains("tenure") && line.split([' ', ',']).any(|word| word == TESTING);
+        Ok::<bool, String>(String::from_utf8_lossy(&tree.stdout).lines().any(is_it))
+    };
+    for name in ["tenure", "tenure-cli"] {
+        if has_testing(&["--package", name])? {
+            return Err(format!("{name} is built with the feature {TESTING}"));
+        }
+    }
+    // If this has none, the check looks for the wrong text.
+    match has_testing(&["--package=tenure", "--features=testing"])? {
+        true => Ok(()),
+        false => Err(format!("no feature {TESTING} where it is asked for")),
+    }
+}
+
 fn tidiness() -> Result<(), String> {
     let mut faults = tidy::faults(&root())?;
     faults.extend(examples::faults(&root())?);
     faults.extend(mutants::faults(&root()));
     faults.extend(shown::faults(&root())?);
     if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_build_that_does_not_ask_has_nothing_for_tests() {
+        assert_eq!(super::nothing_for_tests(), Ok(()));
+    }
 }

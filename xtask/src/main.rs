@@ -11,6 +11,7 @@ mod examples;
 mod layers;
 mod licences;
 mod load;
+mod matrix;
 mod metadata;
 mod mutants;
 mod newcomer;
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         Task::Outage => bench::outage(),
         Task::Chaos(words) => chaos::chaos(&words),
         Task::Load(words) => load::load(&words),
+        Task::Matrix { only, list } => matrix::matrix(only.as_deref(), list),
         Task::Mutants { only, list } => mutants::mutants(only.as_deref(), list),
     }
 }

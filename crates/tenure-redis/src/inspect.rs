@@ -141,6 +141,15 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
+/// What `inspect.lua` would have said of `name`, for a listing and for itself.
+#[cfg(any(test, feature = "testing"))]
+pub(crate) fn read_reply(name: &Name, parts: &[Value]) {
+    for plain in [false, true] {
+        let reply = InspectReply { parts: parts.to_vec(), plain };
+        drop((reply.listed(name), reply.snapshot(name)));
+    }
+}
+
 /// The reply of `inspect.lua`.
 struct InspectReply {
     parts: Vec<Value>,
@@ -160,7 +169,7 @@ impl InspectReply {
     }
 
     fn pairs(&self, at: usize) -> impl Iterator<Item = (&Value, &Value)> {
-        self.list(at).chunks_exact(2).map(|pair| (&pair[0], &pair[1]))
+        self.list(at).as_chunks().0.iter().map(|[name, value]| (name, value))
     }
 
     fn scores(&self, at: usize) -> impl Iterator<Item = (&[u8], f64)> {

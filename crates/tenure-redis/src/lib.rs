@@ -17,18 +17,32 @@ mod credentials;
 mod doctor;
 mod error;
 mod expel;
+#[cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
 mod inspect;
 mod keys;
 mod nat;
 mod options;
 mod plain;
+#[cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
 mod record;
 mod release;
 mod renew;
 mod scriptless;
 mod scripts;
 mod store;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod transport;
+#[cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
 mod watch;
 
 pub use credentials::Login;

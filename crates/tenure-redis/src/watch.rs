@@ -76,7 +76,7 @@ impl Watch for ChannelWatch {
 }
 
 /// Parses `granted <attempt> <fence> <ms>`, which a release publishes on the channel of the waiter that it grants to.
-fn granted(text: &[u8]) -> Option<Signal> {
+pub(crate) fn granted(text: &[u8]) -> Option<Signal> {
     let mut words = std::str::from_utf8(text).ok()?.strip_prefix("granted ")?.split(' ');
     let mut number = || words.next()?.parse::<u64>().ok();
     let (attempt, fence, ms) = (number()?, number()?, number()?);

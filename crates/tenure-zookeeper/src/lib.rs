@@ -22,6 +22,8 @@ mod recipe;
 mod session;
 mod store;
 mod subscribers;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod wire;
 
 pub use options::{Access, Login, Options, Tls};

@@ -44,10 +44,11 @@ impl Seen {
     }
 }
 
-/// Splits `"SET" "a\x00\"b"` into words and unescapes them.
+/// Splits `"SET" "a\x00\"b"` into words and unescapes them. Valkey 8.1 leaves quotes inside a word as they are, so a word
+/// ends with a quote before a space.
 fn words_of(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
-    let mut bytes = text.bytes();
+    let mut bytes = text.bytes().peekable();
     while let Some(byte) = bytes.next() {
         match byte {
             b' ' => continue,
@@ -57,7 +58,7 @@ fn words_of(text: &str) -> Option<Vec<String>> {
         let mut word = Vec::new();
         loop {
             match bytes.next()? {
-                b'"' => break,
+                b'"' if bytes.peek().is_none_or(|next| *next == b' ') => break,
                 b'\\' => word.push(match bytes.next()? {
                     b'n' => b'\n',
                     b'r' => b'\r',
@@ -216,6 +217,8 @@ mod tests {
         assert_eq!(seen.name(), "SET");
         let inside = Seen::parse(r#"1700000000.123456 [0 lua] "get" "a""#).unwrap();
         assert!(inside.is_in_script() && !seen.is_in_script());
+        let of_valkey = Seen::parse(r#"1700000000.123456 [0 lua] "set" "{"k":"lock"}" "x\\""#).unwrap();
+        assert_eq!(of_valkey.words, ["set", r#"{"k":"lock"}"#, r"x\"]);
         assert_eq!(Seen::parse("OK"), None);
     }
 }

@@ -84,9 +84,8 @@ impl Catch {
     fn folder(&self) -> String {
         match &self.part {
             Part::Unit(krate) => format!("crates/{krate}/src"),
-            Part::It(krate) if krate == "tenure" || krate.starts_with("tenure-") => {
-                format!("crates/{krate}/tests")
-            }
+            // Of the crates that are published, or of those for tests alone.
+            Part::It(krate) if krate.starts_with("tenure") => format!("crates/{krate}/tests"),
             Part::It(krate) => format!("tests/{krate}/tests"),
             Part::Conformance(_) => "tests/conformance/src".into(),
         }

@@ -279,9 +279,10 @@ impl Look {
         let poll = self.core.poll();
         let limit = left.map_or(poll, |l| l.min(poll).max(Duration::from_millis(10)));
         tokio::select! {
+            biased;
+            closed = self.core.until_closed() => Err(closed),
             _ = watch.signal() => Ok(true),
             () = tokio::time::sleep(limit) => Ok(false),
-            closed = self.core.until_closed() => Err(closed),
         }
     }
 }

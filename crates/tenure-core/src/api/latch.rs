@@ -130,8 +130,9 @@ impl Latch {
                 let failure = Mutex::new(Some(core.out_of_time(format_args!("wait for {name}"))));
                 let opens = async {
                     tokio::select! {
-                        opened = latch.opens(&core, &name, &failure) => opened,
+                        biased;
                         closed = core.until_closed() => Err(closed),
+                        opened = latch.opens(&core, &name, &failure) => opened,
                     }
                 };
                 match deadline {

@@ -4,11 +4,12 @@
 //! the store ended long ago.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// A point on a [`Clock`], in nanoseconds.
 ///
@@ -77,8 +78,8 @@ pub struct Clock(Source);
 enum Source {
     Boot,
     Manual(Arc<watch::Sender<u64>>),
-    /// The tokio clock, which a test may pause, multiplied by this rate.
-    Simulated(f64),
+    /// The tokio clock since its first use, which a test may pause, multiplied by this rate.
+    Simulated(f64, Arc<OnceLock<Instant>>),
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -98,10 +99,10 @@ impl Clock {
         Self(Source::Manual(Arc::new(watch::Sender::new(3_600_000_000_000))))
     }
 
-    /// Returns the tokio clock, which a simulation may have paused, running `rate` times as fast. It can only be used
-    /// inside of a tokio runtime.
+    /// Returns the tokio clock, which a simulation may have paused, running `rate` times as fast. It begins at one hour
+    /// with its first use, and can only be used inside of one tokio runtime.
     pub fn simulated(rate: f64) -> Self {
-        Self(Source::Simulated(rate))
+        Self(Source::Simulated(rate, Arc::default()))
     }
 
     /// Moves a manual clock and wakes the tasks that sleep on it.
@@ -111,7 +112,7 @@ impl Clock {
     pub fn advance(&self, by: Duration) {
         match &self.0 {
             Source::Boot => panic!("the boot clock cannot be moved"),
-            Source::Simulated(_) => panic!("it moves by itself"),
+            Source::Simulated(..) => panic!("it moves by itself"),
             Source::Manual(now) => now.send_modify(|n| *n += by.as_nanos() as u64),
         }
     }
@@ -133,7 +134,11 @@ impl Clock {
                 Time(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
             }
             Source::Manual(now) => Time(*now.borrow()),
-            Source::Simulated(rate) => Time((simulated_nanos() as f64 * rate) as u64),
+            Source::Simulated(rate, began) => {
+                let now = Instant::now();
+                let nanos = 3_600_000_000_000 + (now - *began.get_or_init(|| now)).as_nanos() as u64;
+                Time((nanos as f64 * rate) as u64)
+            }
         }
     }
 
@@ -148,7 +153,7 @@ impl Clock {
                 }
                 tokio::time::sleep(left.min(Duration::from_secs(1))).await;
             },
-            Source::Simulated(rate) => {
+            Source::Simulated(rate, _) => {
                 let left = at.since(self.now()).div_f64(*rate);
                 tokio::time::sleep(left + Duration::from_nanos(1)).await;
             }
@@ -165,26 +170,12 @@ impl Clock {
     }
 }
 
-/// Nanoseconds since the first call on this runtime, plus one hour.
-fn simulated_nanos() -> u64 {
-    thread_local!(static BEGAN: std::cell::Cell<Option<(tokio::runtime::Id, tokio::time::Instant)>> = const { std::cell::Cell::new(None) });
-    let (id, now) = (tokio::runtime::Handle::current().id(), tokio::time::Instant::now());
-    let began = match BEGAN.get() {
-        Some((of, began)) if of == id => began,
-        _ => {
-            BEGAN.set(Some((id, now)));
-            now
-        }
-    };
-    3_600_000_000_000 + (now - began).as_nanos() as u64
-}
-
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Source::Boot => f.write_str("Clock::boot"),
             Source::Manual(now) => write!(f, "Clock::manual({} ns)", *now.borrow()),
-            Source::Simulated(rate) => write!(f, "Clock::simulated({rate})"),
+            Source::Simulated(rate, _) => write!(f, "Clock::simulated({rate})"),
         }
     }
 }

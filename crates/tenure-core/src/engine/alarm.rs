@@ -131,6 +131,7 @@ impl Core {
             match next {
                 None => self.alarms.sooner.notified().await,
                 Some(at) => tokio::select! {
+                    biased;
                     () = self.alarms.sooner.notified() => {}
                     () = sleep_until(at) => {}
                 },

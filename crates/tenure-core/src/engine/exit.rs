@@ -5,8 +5,7 @@ use std::process;
 use std::sync::{Arc, Mutex, Once, Weak};
 use std::time::Duration;
 
-use tokio::time::Instant;
-
+use crate::backend::Clock;
 use crate::engine::core::Core;
 
 /// The clients, each with the process that has its threads: a fork has only a copy of the client.
@@ -32,7 +31,9 @@ fn register() {
 /// Runs on the thread that ends the process, while all other threads still run.
 extern "C" fn flush() {
     const LOOK: Duration = Duration::from_millis(1);
-    let (began, this) = (Instant::now(), process::id());
+    // Not the clock of tokio: where it can be paused, it is asked for in a variable of this thread, which is gone by now.
+    let (clock, this) = (Clock::boot(), process::id());
+    let began = clock.now();
     // A thread that panicked or is about to end the process may have the lock.
     let Ok(cores) = CORES.try_lock() else { return };
     let ours = cores.iter().filter(|(process, _)| *process == this).filter_map(|(_, core)| core.upgrade());
@@ -41,7 +42,7 @@ extern "C" fn flush() {
         // Not until there is none, because other threads go on. Twice, because what ends may have begun another one.
         for _ in 0..2 {
             let now = core.releases.begun();
-            while !core.is_flushed_of(now) && began.elapsed() < core.settings.close_timeout {
+            while !core.is_flushed_of(now) && clock.now().since(began) < core.settings.close_timeout {
                 std::thread::sleep(LOOK);
             }
         }

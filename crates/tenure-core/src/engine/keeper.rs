@@ -2,8 +2,8 @@
 //! telemetry, wake-ups and releases are handed to the worker, so that neither blocking code on the caller's runtime,
 //! nor a queue of acquires, nor a waker or a tracing subscriber that blocks or panics delays a renewal.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -37,10 +37,10 @@ pub(crate) struct Keeper {
 /// All holds, and requests in flight that may become holds.
 #[derive(Debug)]
 struct Held {
-    holds: HashMap<u64, Arc<Hold>>,
+    holds: BTreeMap<u64, Arc<Hold>>,
     by_flow: ByFlow,
     /// Requests started in the tasks of callers and not answered yet.
-    unanswered: HashMap<u64, Supervised>,
+    unanswered: BTreeMap<u64, Supervised>,
     /// When the keeper checks next. Registering a hold whose next event is later does not wake it.
     planned: Time,
     /// Something was registered since the last check, so keep checking periodically.
@@ -50,9 +50,9 @@ struct Held {
 impl Default for Held {
     fn default() -> Self {
         Self {
-            holds: HashMap::new(),
+            holds: BTreeMap::new(),
             by_flow: ByFlow::default(),
-            unanswered: HashMap::new(),
+            unanswered: BTreeMap::new(),
             planned: Time::MAX,
             touched: false,
         }
@@ -199,12 +199,13 @@ impl Core {
         while !self.keeper.stop.load(SeqCst) {
             let next = self.look();
             tokio::select! {
-                () = self.keeper.wake.notified() => {}
-                () = self.clock.sleep_until(next) => {}
+                biased;
                 times = suspicion.above(seen) => {
                     seen = times;
                     self.suspect_all();
                 }
+                () = self.keeper.wake.notified() => {}
+                () = self.clock.sleep_until(next) => {}
             }
         }
     }
@@ -304,7 +305,7 @@ impl Core {
     /// Groups renewals by shard, so that a failing shard does not delay the others, and by lease, so that the short
     /// timeout of a short lease does not apply to a long one.
     fn renew_all(self: &Arc<Self>, mut due: Renewals) {
-        let mut together: HashMap<(usize, u32), Renewals> = HashMap::new();
+        let mut together: BTreeMap<(usize, u32), Renewals> = BTreeMap::new();
         while let Some(proof) = due.batch.last() {
             let about = proof.lease().as_millis().max(1).ilog2();
             // The backend is foreign code: if it panics, nothing may be missing in both `due` and `together`.

@@ -1,7 +1,7 @@
 //! Pending releases in the background: of dropped guards and futures, and of lost holds. Each is retried until it is
 //! confirmed, or until the store cannot have anything left of it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,11 +23,11 @@ pub(crate) struct Releases(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     any: AtomicUsize,
-    names: Mutex<HashMap<Name, UnderWay>>,
+    names: Mutex<BTreeMap<Name, UnderWay>>,
     next: AtomicU64,
     changed: Notify,
     /// Detached holds that must be released when their time is over, because the store would keep them.
-    alone: Mutex<HashMap<u64, Arc<Claim>>>,
+    alone: Mutex<BTreeMap<u64, Arc<Claim>>>,
 }
 
 /// The pending releases of one name by number, which is the order in which they began.

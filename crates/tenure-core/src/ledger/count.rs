@@ -52,7 +52,7 @@ impl Ledger {
     /// Reads or changes a number, once per `id`.
     ///
     /// # Errors
-    /// `Config` if the name is in use as another kind.
+    /// `Config` if the name is in use as another kind, or if its data are damaged.
     pub fn count(&mut self, name: &Name, of: Counter, op: CountOp, id: OpId, now: Now) -> Result<CountReply> {
         self.prune(now);
         self.clash(
@@ -66,6 +66,7 @@ impl Ledger {
         if op == CountOp::Get {
             return Ok(self.reading(of));
         }
+        self.check_numbers(name)?;
         let known = self.known(id, now);
         if id.n < self.ops[known].settled {
             // A repeat of an operation answered long ago: nobody waits for this reply.

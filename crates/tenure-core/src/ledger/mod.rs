@@ -285,7 +285,8 @@ impl Ledger {
     /// Makes one attempt for `claim`.
     ///
     /// # Errors
-    /// `Config` if the name is in use as another kind, or if more permits are requested than it has.
+    /// `Config` if the name is in use as another kind, if more permits are requested than it has, or if its data are
+    /// damaged.
     pub fn attempt(&mut self, claim: &Claim, process: &Arc<Process>, now: Now) -> Result<Outcome> {
         self.prune(now);
         let held = self.holders.update(claim.id, |holder| {
@@ -303,6 +304,7 @@ impl Ledger {
             return Ok(Outcome::Gone);
         }
         self.clash(&claim.name, claim.kind.family())?;
+        self.check_numbers(&claim.name)?;
         let place = self.waiters.find(claim.id);
         if let Kind::Permit { n, limit } = claim.kind {
             if n > self.size.unwrap_or(limit) {
@@ -332,6 +334,18 @@ impl Ledger {
                 Ok(Outcome::Busy { retry_after, behind, position })
             }
         }
+    }
+
+    /// Refuses a ledger whose fences or queue positions cannot grow any more: no store comes to such numbers by itself,
+    /// and a fence that begins again would let an old holder pass for a new one.
+    fn check_numbers(&self, name: &Name) -> Result<()> {
+        let last = self.waiters.last().map_or(0, |waiter| waiter.since).max(self.fence);
+        if last < u64::MAX {
+            return Ok(());
+        }
+        Err(Error::Config(format!(
+            "{name}: its stored data are damaged: the last fence or queue position is {last}"
+        )))
     }
 
     fn grant(&mut self, claim: &Claim, place: Option<u64>, process: &Arc<Process>, now: Now) -> Fence {

@@ -1,6 +1,7 @@
 //! The rules, tested by example and with random histories.
 
 mod counts;
+mod damaged;
 mod histories;
 mod readers;
 

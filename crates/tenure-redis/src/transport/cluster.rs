@@ -316,6 +316,13 @@ async fn query_node(
     Ok(SlotMap { freshness: Freshness::read(&replies[0], latest), ..slot_map })
 }
 
+/// Reads a reply as that to `CLUSTER SLOTS`, and as that to `CLUSTER INFO`. Returns whether it is a slot map.
+#[cfg(any(test, feature = "testing"))]
+pub(crate) fn read_reply(value: &Value, from: &Address) -> bool {
+    let _ = Freshness::read(value, 1);
+    SlotMap::read(value, from).is_some_and(|slots| slots.owner(slot(b"{orders}/42")).is_some())
+}
+
 const SLOTS: usize = 16384;
 
 pub(crate) fn slot(key: &[u8]) -> u16 {

@@ -14,12 +14,22 @@ mod connection;
 mod connections;
 mod discovery;
 mod driver;
+#[cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
 mod failure;
 mod sentinel;
 mod subscriber;
 mod subscription;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+#[cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
 mod wire;
 
 use std::collections::HashMap;

@@ -225,9 +225,9 @@ fn failure_at(place: &Place, why: Reason) -> Failure {
 }
 
 /// Reads the address of a replica from a list of names and values.
-fn read_replica(replica: &Value, from: &Address) -> Option<Address> {
+pub(super) fn read_replica(replica: &Value, from: &Address) -> Option<Address> {
     let words: Vec<&str> = replica.array()?.iter().filter_map(Value::text).collect();
-    let of = |name: &str| words.chunks(2).find(|pair| pair[0] == name).and_then(|pair| pair.get(1).copied());
+    let of = |name: &str| words.as_chunks().0.iter().find(|[key, _]| *key == name).map(|[_, value]| *value);
     Some(announced_address(of("ip")?, of("port")?.parse().ok()?, from))
 }
 

@@ -79,6 +79,7 @@ fn number(out: &mut Vec<u8>, mark: u8, n: usize) {
     out.extend_from_slice(b"\r\n");
 }
 
+#[expect(clippy::indexing_slicing, reason = "a number has at most 20 digits")]
 fn decimal(out: &mut Vec<u8>, mut n: usize) {
     let mut digits = [0; 20];
     let mut at = digits.len();
@@ -156,7 +157,7 @@ impl ReplyBuffer {
                 self.bytes.resize((self.bytes.len() * 2).min(MAX_REPLY), 0);
             }
         }
-        &mut self.bytes[self.end..]
+        self.bytes.get_mut(self.end..).unwrap_or_default()
     }
 
     pub(crate) fn advance(&mut self, n: usize) {
@@ -167,7 +168,8 @@ impl ReplyBuffer {
     pub(crate) fn next(&mut self) -> Result<Option<Value>, ProtocolError> {
         loop {
             let left = MAX_REPLY - self.parsed;
-            let Some((part, length)) = part(&self.bytes[self.start..self.end], left)? else {
+            let Some((part, length)) = part(self.bytes.get(self.start..self.end).unwrap_or_default(), left)?
+            else {
                 return Ok(None);
             };
             self.start += length;
@@ -251,7 +253,7 @@ fn line(bytes: &[u8]) -> Result<Option<&[u8]>, ProtocolError> {
     };
     match bytes.get(end + 1) {
         None => Ok(None),
-        Some(b'\n') => Ok(Some(&bytes[..end])),
+        Some(b'\n') => Ok(bytes.get(..end)),
         Some(_) => Err(ProtocolError("a line is not terminated by CRLF")),
     }
 }
@@ -331,9 +333,10 @@ impl Framed {
     }
 
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let mut at = 0;
-        while at < bytes.len() {
-            at += poll_fn(|cx| self.stream.poll_write(cx, &bytes[at..])).await?;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let n = poll_fn(|cx| self.stream.poll_write(cx, rest)).await?;
+            rest = rest.get(n..).unwrap_or_default();
         }
         poll_fn(|cx| self.stream.poll_flush(cx)).await
     }

@@ -6,10 +6,22 @@ pub(crate) mod counters;
 mod folders;
 pub(crate) mod keyed_mutex;
 mod listings;
+#[cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
 pub(crate) mod node;
 mod orphans;
+#[cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
 pub(crate) mod path;
 mod permits;
+#[cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
 pub(crate) mod queue;
 mod release;
 pub(crate) mod renew;

@@ -138,9 +138,9 @@ fn unescape(segment: &str) -> Option<String> {
             bytes.push(*first);
             continue;
         }
-        let code = std::str::from_utf8(rest.get(..2)?).ok()?;
-        bytes.push(u8::from_str_radix(code, 16).ok()?);
-        rest = &rest[2..];
+        let (code, after) = rest.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(std::str::from_utf8(code).ok()?, 16).ok()?);
+        rest = after;
     }
     String::from_utf8(bytes).ok()
 }

@@ -54,7 +54,7 @@ impl Queue {
     /// The node that blocks the one at `at`: the nearest of those that do, which is to be watched. It is the last of
     /// them to go unless it gives up, so one release wakes one waiter.
     pub(crate) fn blocker(&self, at: usize, kind: &Kind) -> Option<&Child> {
-        let ahead = &self.children[..at];
+        let ahead = self.children.get(..at)?;
         let nearest = match kind {
             Kind::Read { .. } => ahead.iter().rev().find(|c| c.marker == Marker::Write),
             _ => ahead.last(),
@@ -65,7 +65,7 @@ impl Queue {
 
     /// Nodes of the same client ahead of the one at `at`, in order.
     pub(crate) fn holds_ahead(&self, at: usize, client: ClientId) -> impl Iterator<Item = HoldId> {
-        self.children[..at].iter().filter_map(Child::id).filter(move |id| id.client == client)
+        self.children.iter().take(at).filter_map(Child::id).filter(move |id| id.client == client)
     }
 
     /// Nodes of this client ahead of the one at `at` that no claim has.
@@ -81,7 +81,9 @@ impl Queue {
             ids.filter(|(_, id)| !is_known(*id)).collect()
         });
         let ahead = strangers.iter().take_while(move |(i, _)| *i < at);
-        ahead.filter(move |(_, id)| id.client == client && !is_known(*id)).map(|(i, _)| &self.children[*i])
+        ahead
+            .filter(move |(_, id)| id.client == client && !is_known(*id))
+            .filter_map(|(i, _)| self.children.get(*i))
     }
 
     /// How many nodes at the front hold the lock.

@@ -146,7 +146,7 @@ fn connect_request(credentials: &SessionCredentials) -> Vec<u8> {
 }
 
 /// Returns `None` when the session is over.
-fn parse_connect_response(
+pub(super) fn parse_connect_response(
     frame: &[u8],
     requested: &SessionCredentials,
 ) -> io::Result<Option<SessionCredentials>> {

@@ -39,8 +39,10 @@ impl Encoder {
     }
 
     pub(crate) fn frame(mut self) -> Vec<u8> {
-        let content = length(self.0.len() - 4);
-        self.0[..4].copy_from_slice(&content.to_be_bytes());
+        let content = length(self.0.len().saturating_sub(4));
+        if let Some(head) = self.0.first_chunk_mut() {
+            *head = content.to_be_bytes();
+        }
         self.0
     }
 }

@@ -2,13 +2,31 @@
 //! by one to another server if necessary, for as long as a server may know the session.
 
 mod client;
+#[cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
 mod connect;
 mod driver;
+#[cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
 mod error_code;
+#[cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
 mod jute;
 mod request_queue;
+#[cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
 mod requests;
 mod servers;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod testing;
 mod tls;
 mod watch_registry;
 

@@ -60,7 +60,7 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    fn read(from: &mut Decoder<'_>) -> io::Result<Self> {
+    pub(super) fn read(from: &mut Decoder<'_>) -> io::Result<Self> {
         let (czxid, _mzxid, ctime, _mtime) = (from.long()?, from.long()?, from.long()?, from.long()?);
         let (version, _cversion, _aversion) = (from.int()?, from.int()?, from.int()?);
         let owner = from.long()?;

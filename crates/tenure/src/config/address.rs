@@ -132,6 +132,10 @@ impl<'a> Parser<'a> {
         self.origin.error(keys::URL, why)
     }
 
+    #[expect(
+        clippy::expect_used,
+        reason = "callers name keys that are in the table, whatever the address is"
+    )]
     fn set(&mut self, key: &'static str, value: impl Into<String>) -> Result<()> {
         let key = Key::named(key).expect("a key of the table");
         self.raw.set(key, value, &self.origin)
@@ -140,7 +144,10 @@ impl<'a> Parser<'a> {
     /// Reads all keys of the address.
     fn read(mut self) -> RawConfig {
         if let Err(error) = self.parse_location() {
-            self.raw.keep_unread(Key::named("nodes").expect("a key of the table"), error);
+            match Key::named("nodes") {
+                Some(nodes) => self.raw.keep_unread(nodes, error),
+                None => self.raw.keep_error(Err(error)),
+            }
         }
         for option in self.query.split('&').filter(|o| !o.is_empty()) {
             let outcome = self.parse_option(option);
@@ -268,9 +275,9 @@ fn decode(text: &str) -> Option<String> {
             bytes.push(*first);
             continue;
         }
-        let hex = after.get(..2).and_then(|h| std::str::from_utf8(h).ok())?;
-        bytes.push(u8::from_str_radix(hex, 16).ok()?);
-        rest = &after[2..];
+        let (hex, after) = after.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()?);
+        rest = after;
     }
     String::from_utf8(bytes).ok()
 }

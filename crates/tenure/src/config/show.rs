@@ -49,9 +49,15 @@ impl Config {
 /// TOML, with the origin of each line as a comment.
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let line = |s: &crate::config::raw::Setting| match s.key.value_type {
-            ValueType::Number | ValueType::Bool => format!("{} = {}", s.key.name, s.masked()),
-            _ => format!("{} = {}", s.key.name, quoted(&s.masked())),
+        let line = |s: &crate::config::raw::Setting| {
+            let value = s.masked();
+            // TOML has numbers that are written in one way only: 007 and +7 must be in quotes.
+            let is_bare = match s.key.value_type {
+                ValueType::Number => value.parse::<u64>().is_ok_and(|number| number.to_string() == value),
+                ValueType::Bool => matches!(&*value, "true" | "false"),
+                _ => false,
+            };
+            format!("{} = {}", s.key.name, if is_bare { value } else { quoted(&value) })
         };
         let lines: Vec<_> = self.raw.iter().map(|s| (line(s), &s.origin)).collect();
         let width = lines.iter().map(|(line, _)| line.chars().count()).max().unwrap_or(0);

@@ -10,6 +10,7 @@ pub(crate) fn did_you_mean<'a>(word: &str, from: impl IntoIterator<Item = &'a st
     closest(word, from).map(|w| format!("; did you mean {w}?")).unwrap_or_default()
 }
 
+#[expect(clippy::indexing_slicing, reason = "a row has one number more than `b` has characters")]
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

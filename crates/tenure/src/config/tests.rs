@@ -73,6 +73,17 @@ fn lines_of_java_services_are_understood() {
     }
 }
 
+/// What is shown can be read as a file, however a number was written.
+#[test]
+fn numbers_are_shown_as_toml_has_them() {
+    for (db, shown) in [("7", "db = 7 "), ("007", "db = \"007\" "), ("+7", "db = \"+7\" ")] {
+        let config = Config::default().url(&format!("redis://a?db={db}")).unwrap();
+        let text = config.to_string();
+        assert!(text.contains(shown), "{text}");
+        assert_eq!(toml(&text).unwrap().raw.get("db").unwrap().value, db);
+    }
+}
+
 /// A table, its text in a variable or an address, and what is shown of it are one thing.
 #[test]
 fn mapped_addresses_are_a_table_or_text() {

@@ -143,7 +143,8 @@ fn counted_wrongly(name: &str, latch: &Latch<'_>, closed: &[Closed], report: &mu
     }
 }
 
-/// Those who still wait after it has certainly opened.
+/// Those who still wait after it has certainly opened. Who may have looked only after that is not owed an end once a new
+/// count may be set: it waits for that one.
 fn left_waiting(
     context: &Context<'_>,
     name: &str,
@@ -151,19 +152,21 @@ fn left_waiting(
     closed: &[Closed],
     report: &mut Report,
 ) {
-    let mut opened: Vec<(u64, OpId)> = latch
+    let mut opened: Vec<(u64, u64, OpId)> = latch
         .deletes
         .iter()
-        .filter_map(|delete| done(delete).filter(|(_, did)| *did == 1).map(|(at, _)| (at, delete.id)))
+        .filter_map(|delete| {
+            done(delete).filter(|(_, did)| *did == 1).map(|(at, _)| (at, delete.called, delete.id))
+        })
         .collect();
     for closed in closed {
         let first = latch.downs.partition_point(|down| down.called < closed.set.1);
         let next = latch.set.partition_point(|set| set.called <= closed.set.0);
         let next = latch.set.get(next).map_or(u64::MAX, |set| set.called);
         let downs = latch.downs[first..].iter().take_while(|down| down.called < next);
-        let done = downs.filter_map(|down| Some((done(down)?.0, down.id)));
+        let done = downs.filter_map(|down| Some((done(down)?.0, down.called, down.id)));
         // Those that may have run without an answer only open it earlier.
-        let mut done: Vec<(u64, OpId)> = done.take(closed.n as usize).collect();
+        let mut done: Vec<(u64, u64, OpId)> = done.take(closed.n as usize).collect();
         done.sort_unstable();
         if done.len() as u64 == closed.n {
             opened.extend(done.last());
@@ -177,9 +180,19 @@ fn left_waiting(
         };
         let gone = context.joined.processes.get(&wait.id.process).and_then(|process| process.end());
         let to = wait.answer.map(|(at, _)| at).or(gone).unwrap_or(context.joined.end).min(limit);
-        let first = opened.partition_point(|(at, _)| *at < wait.called);
-        if let Some((at, by)) = opened.get(first).filter(|(at, _)| *at < to) {
+        let first = opened.partition_point(|(at, ..)| *at < wait.called);
+        let Some((at, called, by)) = opened.get(first) else { continue };
+        let is_known = wait.called + context.expected.timing.slack <= *called;
+        let to = if is_known { to } else { to.min(set_again(latch, *called)) };
+        if *at < to {
             stalls::found(context, report, name, (*at, to), vec![*by, wait.id]);
         }
     }
+}
+
+/// From when on there may be another count than the one that a call at this time has changed.
+fn set_again(latch: &Latch<'_>, called: u64) -> u64 {
+    let may_follow =
+        |set: &&&Other<'_>| done(set).is_none_or(|(answered, did)| did == 1 && answered > called);
+    latch.set.iter().find(may_follow).map_or(u64::MAX, |set| set.called)
 }

@@ -82,14 +82,27 @@ fn who_still_waits_at_an_open_latch_is_found() {
     log.wait((25, 1_000), 1).down((30, 35), 2).down((50, 55), 3);
     assert_eq!(log.found(Store::Redis), [Check::Stall]);
     // It was open, though a new one was set since.
-    log = latch();
-    log.call(25, 2, 25, Call::Wait { name: name(), wait: Wait::Forever }).down((30, 35), 2).down((50, 55), 3);
-    log.call(60, 1, 9, Call::SetCount { name: name(), to: 1 }).answer(
-        65,
+    assert_eq!(set_again(25).found(Store::Redis), [Check::Stall]);
+}
+
+/// A wait that is called at this time, a latch that is open from 615, and one that is set anew at 620.
+fn set_again(waits: u64) -> Log {
+    let mut log = latch();
+    log.call(waits, 2, waits, Call::Wait { name: name(), wait: Wait::Forever });
+    log.down((600, 605), 2).down((610, 615), 3);
+    log.call(620, 1, 9, Call::SetCount { name: name(), to: 1 }).answer(
+        625,
         1,
         9,
         Answer::Done { value: Some(1) },
     );
     log.count((3_000, 3_001), 1);
-    assert_eq!(log.found(Store::Redis), [Check::Stall]);
+    log
+}
+
+#[test]
+fn who_may_have_come_after_a_latch_was_open_waits_for_the_next_one() {
+    for waits in [590, 612, 615] {
+        assert!(set_again(waits).report(Store::Redis).is_good(), "{waits}");
+    }
 }

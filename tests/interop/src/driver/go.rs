@@ -7,7 +7,8 @@ use super::{Recipe, offline_first, run};
 use crate::Result;
 
 /// The command that starts it.
-pub(crate) const COMMAND: Recipe<Command> = Recipe { name: "redsync", folder: "go", build, kept };
+pub(crate) const COMMAND: Recipe<Command> =
+    Recipe { name: "redsync", folder: "go", version: "", build, kept };
 
 fn kept(built: &Path) -> Option<Command> {
     let program = built.join("driver");

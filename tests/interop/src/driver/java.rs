@@ -5,14 +5,15 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::{Recipe, offline_first, run};
+use super::{Recipe, offline_first, other_version, run};
 use crate::Result;
 
 /// Class path of the Redisson driver.
 pub(crate) const REDISSON: Recipe<String> = Recipe {
     name: "redisson",
     folder: "java",
-    build: |sources, into| build(&sources.join("redisson.xml"), into),
+    version: "TENURE_REDISSON",
+    build: |sources, into| build(&sources.join("redisson.xml"), "TENURE_REDISSON", into),
     kept,
 };
 
@@ -20,7 +21,8 @@ pub(crate) const REDISSON: Recipe<String> = Recipe {
 pub(crate) const CURATOR: Recipe<String> = Recipe {
     name: "curator",
     folder: "java",
-    build: |sources, into| build(&sources.join("curator.xml"), into),
+    version: "TENURE_CURATOR",
+    build: |sources, into| build(&sources.join("curator.xml"), "TENURE_CURATOR", into),
     kept,
 };
 
@@ -32,11 +34,13 @@ fn kept(built: &Path) -> Option<String> {
     all_there.then(|| format!("{}:{libraries}", built.join("classes").display()))
 }
 
-fn build(project: &Path, into: &Path) -> Result<()> {
+/// Builds with the library's version in its project file, or in this variable.
+fn build(project: &Path, version: &str, into: &Path) -> Result<()> {
     offline_first(|offline| {
         let mut maven = Command::new("mvn");
         maven.args(["-q", "-B"]).args(offline.then_some("-o"));
         maven.arg("-f").arg(project);
+        maven.args(other_version(version).map(|version| format!("-Dpeer.version={version}")));
         maven.arg(format!("-Dout={}", into.display()));
         maven.arg(format!("-Dmdep.outputFile={}", into.join("class-path").display()));
         run(maven.args(["compiler:compile", "dependency:build-classpath"]))

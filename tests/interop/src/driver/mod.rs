@@ -21,6 +21,8 @@ pub(crate) struct Recipe<T> {
     name: &'static str,
     /// The folder of its sources, in this crate.
     folder: &'static str,
+    /// The variable with another version of the library than the sources name; empty if there is none.
+    version: &'static str,
     /// Builds from the sources into an empty folder, which is then moved into place.
     build: fn(&Path, &Path) -> Result<()>,
     /// What users get of a finished build, if it is complete.
@@ -31,7 +33,8 @@ impl<T> Recipe<T> {
     /// Returns what users get of the driver; builds it first if necessary.
     pub(crate) fn made(&self) -> Result<T> {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join(self.folder);
-        self.made_in(&sources, &target_folder()?.join(format!("interop-{}", self.name)))
+        let version = other_version(self.version).map(|version| format!("-{version}")).unwrap_or_default();
+        self.made_in(&sources, &target_folder()?.join(format!("interop-{}{version}", self.name)))
     }
 
     fn made_in(&self, sources: &Path, folder: &Path) -> Result<T> {
@@ -53,6 +56,11 @@ impl<T> Recipe<T> {
         fs::rename(&unfinished, &built).map_err(failed)?;
         (self.kept)(&built).ok_or_else(|| Error::Build(format!("{} has no driver in it", built.display())))
     }
+}
+
+/// The version of a library in this variable, if it is set.
+fn other_version(variable: &str) -> Option<String> {
+    std::env::var(variable).ok().filter(|version| !version.is_empty())
 }
 
 /// Runs a command that must succeed.
@@ -142,10 +150,10 @@ mod tests {
             copy(sources, into)?;
             run(Command::new("sh").args(["-c", "echo this; echo and that >&2; exit 1"]))
         };
-        let failing = Recipe { name: "", folder: "", build: fails, kept };
+        let failing = Recipe { name: "", folder: "", version: "", build: fails, kept };
         let said = failing.made_in(&sources, &out).unwrap_err().to_string();
         assert!(said.contains("this") && said.contains("and that"), "{said}");
-        let good = Recipe { name: "", folder: "", build: copy, kept };
+        let good = Recipe { name: "", folder: "", version: "", build: copy, kept };
         assert_eq!(good.made_in(&sources, &out).unwrap(), "a driver");
         assert_eq!(failing.made_in(&sources, &out).unwrap(), "a driver");
     }

@@ -7,7 +7,8 @@ use super::{Recipe, copy, offline_first, run};
 use crate::Result;
 
 /// The command that starts it.
-pub(crate) const COMMAND: Recipe<Command> = Recipe { name: "node-redlock", folder: "node", build, kept };
+pub(crate) const COMMAND: Recipe<Command> =
+    Recipe { name: "node-redlock", folder: "node", version: "", build, kept };
 
 fn kept(built: &Path) -> Option<Command> {
     let mut command = Command::new("node");

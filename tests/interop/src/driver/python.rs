@@ -7,7 +7,8 @@ use super::{Recipe, copy, run};
 use crate::Result;
 
 /// The command that starts it.
-pub(crate) const COMMAND: Recipe<Command> = Recipe { name: "redis-py", folder: "python", build, kept };
+pub(crate) const COMMAND: Recipe<Command> =
+    Recipe { name: "redis-py", folder: "python", version: "", build, kept };
 
 fn kept(built: &Path) -> Option<Command> {
     let mut command = Command::new("python3");

@@ -21,6 +21,9 @@ const JARS: &str = "/usr/share/java";
 const CLASSES: &[&str] =
     &["slf4j-simple", "zookeeper", "netty-codec", "netty-resolver", "netty-transport-native-unix-common"];
 
+/// A variable with the class path of another version.
+const OTHER_CLASSES: &str = "TENURE_ZOOKEEPER_CLASSES";
+
 /// Options of a ZooKeeper server. By default: empty, open to everybody on 127.0.0.1, with session timeouts from one
 /// second to a minute.
 #[derive(Clone, Debug)]
@@ -105,7 +108,10 @@ impl Recipe for Node {
     }
 
     fn command(&self, instance: &Instance) -> Vec<OsString> {
-        let jars: Vec<_> = CLASSES.iter().map(|name| format!("{JARS}/{name}.jar")).collect();
+        let classes = std::env::var(OTHER_CLASSES).unwrap_or_else(|_| {
+            let jars: Vec<_> = CLASSES.iter().map(|name| format!("{JARS}/{name}.jar")).collect();
+            jars.join(":")
+        });
         let mut words: Vec<OsString> = vec!["java".into()];
         // Starts fast: C1 compiler, serial collector, and no perf data file.
         let small = ["-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"];
@@ -114,7 +120,7 @@ impl Recipe for Node {
             words.push(format!("-Dznode.container.checkIntervalMs={}", check.as_millis()).into());
         }
         words.extend(self.options.jvm.iter().map(Into::into));
-        words.extend(["-cp".into(), jars.join(":").into()]);
+        words.extend(["-cp".into(), classes.into()]);
         words.extend(["org.apache.zookeeper.server.quorum.QuorumPeerMain".into(), config(instance).into()]);
         process::with_environment(&self.options.environment, words)
     }

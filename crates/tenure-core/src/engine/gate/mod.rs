@@ -6,7 +6,7 @@ mod handover;
 mod queue;
 mod run;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -209,7 +209,7 @@ pub(crate) async fn wait(
 /// The gates of one client.
 #[derive(Debug, Default)]
 pub(crate) struct Gates {
-    by_name: Mutex<HashMap<Name, Arc<Gate>>>,
+    by_name: Mutex<BTreeMap<Name, Arc<Gate>>>,
     /// How many waiters were examined.
     #[cfg(test)]
     looked_at: Arc<std::sync::atomic::AtomicU64>,
@@ -223,7 +223,7 @@ pub(crate) struct Gate {
     /// Whether it was already logged that the store is not ready.
     told: AtomicBool,
     /// Owners that may have acquired the name in another task while they also wait here.
-    recheck: Mutex<HashSet<u64>>,
+    recheck: Mutex<BTreeSet<u64>>,
     /// The store may have lost the queue positions and the holds.
     suspicion: AtomicBool,
 }

@@ -495,6 +495,7 @@ impl Run {
                 }
             };
             tokio::select! {
+                biased;
                 signal = signal => {
                     self.granted = Granted::from(signal);
                     return;

@@ -98,7 +98,7 @@ final class Counts {
                 return semaphore.updateLeaseTime(args.word(), args.number(), MS);
             }
             case "lease" -> {
-                return semaphore.getLeaseTime(args.word());
+                return Newer.call(semaphore, "getLeaseTime", args.word());
             }
             default -> throw new IllegalArgumentException("no verb permit." + verb);
         }

@@ -49,7 +49,7 @@ final class Options {
             config.setLockWatchdogTimeout(watchdog);
         }
         if (fairWait > 0) {
-            config.setFairLockWaitTimeout(fairWait);
+            Newer.call(config, "setFairLockWaitTimeout", fairWait);
         }
         if (threads > 0) {
             config.setThreads(threads);
