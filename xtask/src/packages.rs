@@ -42,6 +42,9 @@ pub(crate) const NEWCOMER: &[Need] = &[SERVER, SETPRIV];
 /// ZooKeeper, with Java to run it.
 pub(crate) const KEEPER: &[Need] = &[SETPRIV, JAVA, ZOOKEEPER];
 
+/// All servers.
+pub(crate) const SERVERS: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV, JAVA, ZOOKEEPER];
+
 /// Redis, and what Redisson runs on.
 pub(crate) const REDISSON: &[Need] = &[SERVER, SENTINEL, CLI, SETPRIV, JAVA, MAVEN];
 
