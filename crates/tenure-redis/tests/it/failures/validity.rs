@@ -1,11 +1,13 @@
 //! For how long a hold counts, here and in the store.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::Owner;
+use tenure_core::backend::Backend;
+use tenure_core::{Claim, Kind, Owner};
 use testbed::{Rule, Way};
 
-use crate::harness::{Harness, LONG};
+use crate::harness::{Harness, LONG, claim, granted};
 
 /// A15, B3. Validity counts from the question: what the answer took is taken off it.
 #[tokio::test(flavor = "multi_thread")]
@@ -38,4 +40,21 @@ async fn an_inner_release_extends_what_stays() {
     assert!(harness.left("x") > LONG, "{:?} left", harness.left("x"));
     outer.release().await.unwrap();
     assert!(!harness.exists("x"));
+}
+
+/// C31. A renewal with a shorter lease leaves what is left of a longer one, and gives a TTL to a key that has lost it.
+#[tokio::test]
+async fn a_renewal_never_shortens() {
+    let harness = Harness::start();
+    let backend = harness.backend().await;
+    for (name, kind) in [("l", Kind::Lock), ("f", Kind::FairLock), ("w", Kind::Write)] {
+        let long = Claim { lease: Duration::from_secs(3600), ..claim(name, kind) };
+        assert!(granted(&*backend, &long).await);
+        let short = [Arc::new(Claim { lease: Duration::from_secs(60), ..long })];
+        backend.renew(&short).await.unwrap();
+        assert!(harness.left(name) > Duration::from_secs(600), "{name}");
+        harness.cmd(&["PERSIST", name]);
+        backend.renew(&short).await.unwrap();
+        assert!(!harness.left(name).is_zero(), "{name}: it ends by itself");
+    }
 }
