@@ -50,6 +50,8 @@ fn holds(context: &Context<'_>, report: &mut Report, name: &str, fenced: Vec<usi
         let is_inside = |other: &&usize| is_inside(entry, context.entry(**other));
         if let Some(outer) = others.iter().find(is_inside)
             && context.entry(*outer).fence != entry.fence
+            // Its record may have been evicted. Then a larger one is drawn.
+            && !context.conditions.excuses(name, entry.called)
         {
             let text = format!("{} enters {} again", described(context, at), described(context, *outer));
             fault(context, report, name, [*outer, at], text);
