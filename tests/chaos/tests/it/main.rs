@@ -1,6 +1,6 @@
 //! A short chaos on every store, and a planted bug that must be found.
 //!
-//! The seeds differ from run to run; a failure prints its own. The judge counts a process that the machine does not run
+//! The faults are the same in each run, so that a red one is a change; `cargo xtask chaos` draws new ones. The judge counts a process that the machine does not run
 //! as one that is paused, so load makes these tests see less, and not fail.
 
 use std::process::{Command, Output};
@@ -27,7 +27,7 @@ macro_rules! short {
     ($($name:ident $store:literal)*) => {$(
         #[test]
         fn $name() {
-            let done = chaos(&["--store", $store, "--seconds", "10"]);
+            let done = chaos(&["--store", $store, "--seconds", "10", "--seed", "1"]);
             assert!(done.status.success(), "{}", said(&done));
         }
     )*};
