@@ -1,7 +1,8 @@
 //! A short chaos on every store, and a planted bug that must be found.
 //!
-//! The faults are the same in each run, so that a red one is a change; `cargo xtask chaos` draws new ones. The judge counts a process that the machine does not run
-//! as one that is paused, so load makes these tests see less, and not fail.
+//! The faults are the same in each run, so that a red one is a change; `cargo xtask chaos` draws new ones. The judge
+//! counts a process that the machine does not run as one that is paused, so load makes these tests see less, and not
+//! fail.
 
 use std::process::{Command, Output};
 use std::sync::{Condvar, Mutex};
