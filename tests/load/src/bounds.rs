@@ -4,6 +4,8 @@ use crate::options::Scenario;
 use crate::store::Store;
 
 pub(crate) const MEMORY: &str = "KiB of memory for each";
+pub(crate) const ALLOCATED: &str = "bytes allocated for each";
+pub(crate) const ALLOCATED_AT_MOST: &str = "bytes allocated for each, at most";
 pub(crate) const THREADS: &str = "threads of a client";
 pub(crate) const DESCRIPTORS: &str = "descriptors of a client";
 pub(crate) const CONNECTIONS: &str = "connections of a client";
