@@ -319,4 +319,28 @@ mod tests {
         testbed::wait_until("refused when it stays so", || matches!(fault(), Fault::Config(_)).then_some(()));
         assert!(!path.exists());
     }
+
+    #[test]
+    fn a_short_wal_is_left_to_the_next_one_and_a_long_one_is_not() {
+        let tmp = tempfile::tempdir().unwrap();
+        let path = tmp.path().join("locks.db");
+        let open = || Database::connect(&path, &Options::default()).unwrap();
+        let wal = || fs::metadata(beside(&path, "-wal")).map_or(0, |wal| wal.len());
+        let write = |rows: std::ops::Range<u32>| {
+            let database = open();
+            for n in rows {
+                let row = (format!("n{n}"), "x".repeat(4000));
+                database.conn.execute("INSERT INTO meta (key, value) VALUES (?1, ?2)", row).unwrap();
+            }
+        };
+        let rows = || {
+            let count = "SELECT count(*) FROM meta WHERE key LIKE 'n%'";
+            open().conn.query_row(count, [], |row| row.get::<_, u32>(0)).unwrap()
+        };
+        write(0..3);
+        assert!((1..SHORT_WAL).contains(&wal()), "{} bytes", wal());
+        assert_eq!(rows(), 3);
+        write(3..103);
+        assert_eq!((wal(), rows()), (0, 103));
+    }
 }
