@@ -1,8 +1,8 @@
--- Checks and extends many holds, and refreshes the stamps of many waiters, all in one slot. Creates nothing, writes no
+-- Checks and extends many holds that are not those of locks alone, and refreshes the stamps of many waiters, all in one slot. Creates nothing, writes no
 -- counts, shortens nothing; with a lease of 0 it only checks. Similar claims on one name form one group, so that a
 -- hundred waiters cost as many commands as one.
 -- Keys:      for each group, by its kind, with those first that a hold cannot exist without:
---            l (lock, election) name; q (lock or election that may be waiting) name, about, waiters, stamps;
+--            q (lock or election that may be waiting) name, about, waiters, stamps;
 --            f (fair lock) name, about, scores, stamps; w (write) name, about, waiters, stamps, writers;
 --            r (read) name, timeout of each claim, about, waiters, stamps;
 --            p (permits) our ends, ends, about, waiters, stamps, name.
@@ -142,9 +142,7 @@ while at <= #ARGV - apart do
   local kind, lease, ms = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
   local permits, n = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
   local ids, found = {unpack(ARGV, at + 5, at + 4 + n)}, {}
-  if kind == 'l' then
-    renew_alone(found, ids, take(1)[1], lease)
-  elseif kind == 'q' then
+  if kind == 'q' then
     local name, about, waiters, stamps = unpack(take(4))
     renew_alone(found, ids, name, lease)
     stamp_others(found, ids, waiters, stamps, about, ms)

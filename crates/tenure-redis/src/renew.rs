@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tenure_core::backend::Renewal;
 use tenure_core::{Claim, Durability, Kind, Result};
@@ -19,6 +20,8 @@ const BATCH: usize = 100;
 /// Claims of one slot that the same number of replicas must confirm.
 pub(crate) struct Batch {
     replicas: u32,
+    /// Set if all are locks that do not wait, renewed for the same lease.
+    of_locks: bool,
     pub(crate) claims: Vec<usize>,
     /// Set for a single claim whose keys may be split over two nodes while its slot migrates: only the keys without
     /// which the hold cannot exist are declared as `KEYS`, because a server refuses a script if it has some but not all
@@ -29,8 +32,9 @@ pub(crate) struct Batch {
 impl Batch {
     /// One batch for each claim.
     fn split(self, keys_may_be_split: bool) -> impl Iterator<Item = Self> {
-        let replicas = self.replicas;
-        self.claims.into_iter().map(move |at| Self { replicas, claims: vec![at], keys_may_be_split })
+        let Self { replicas, of_locks, .. } = self;
+        let alone = move |at| Self { replicas, of_locks, claims: vec![at], keys_may_be_split };
+        self.claims.into_iter().map(alone)
     }
 }
 
@@ -90,7 +94,7 @@ impl Redis {
     }
 
     fn batches(&self, claims: &[Arc<Claim>], keys: &[Keys]) -> Vec<Batch> {
-        let mut groups: BTreeMap<(u16, u32), Vec<usize>> = BTreeMap::new();
+        let mut groups: BTreeMap<(u16, u32, Option<Duration>), Vec<usize>> = BTreeMap::new();
         for (at, (claim, keys)) in claims.iter().zip(keys).enumerate() {
             let replicas = match claim.durability {
                 // A pure proof writes nothing that replicas could confirm.
@@ -98,15 +102,17 @@ impl Redis {
                 _ => 0,
             };
             let slot = self.transport.slot(keys.name().as_bytes());
-            groups.entry((slot, replicas)).or_default().push(at);
+            let lock = (self.layout == Layout::Redisson && is_lock(claim)).then_some(claim.lease);
+            groups.entry((slot, replicas, lock)).or_default().push(at);
         }
         let mut batches = Vec::new();
-        for ((_, replicas), mut group) in groups {
+        for ((_, replicas, lock), mut group) in groups {
             // Claims on one name are adjacent, so that the script does the shared work once.
             group.sort_by(|a, b| claims[*a].name.cmp(&claims[*b].name));
             let chunks = group.chunks(BATCH);
             batches.extend(chunks.map(|some| Batch {
                 replicas,
+                of_locks: lock.is_some(),
                 claims: some.to_vec(),
                 keys_may_be_split: false,
             }));
@@ -124,6 +130,7 @@ impl Redis {
         let (copied, plain): (Vec<usize>, Vec<usize>) =
             (0..batches.len()).partition(|at| batches[*at].replicas > 0);
         let call = |at: &usize| match self.layout {
+            Layout::Redisson if batches[*at].of_locks => lock_renewal_call(&batches[*at], claims, keys),
             Layout::Redisson => self.renewal_call(&batches[*at], claims, keys),
             Layout::Plain => self.plain_renewal_call(&batches[*at], claims, keys),
         };
@@ -168,7 +175,6 @@ impl Redis {
             let (kind, permits) = kind_code(claim);
             essential = on.len() + 1;
             match kind {
-                "l" => on.push(name),
                 "q" => on.extend([name, about, waiters, stamps]),
                 "f" => on.extend([name, about, keys.scores(), stamps]),
                 "w" => on.extend([name, about, waiters, stamps, keys.writers()]),
@@ -183,9 +189,7 @@ impl Redis {
                     on.extend([keys.permits(), keys.ends(), about, waiters, stamps, name]);
                 }
             }
-            // A lease of 0 only checks and does not extend.
-            let lease = if claim.lease.is_zero() { 0 } else { millis(claim.lease) };
-            let numbers = [lease, millis(claim.stamp), u64::from(permits), group.len() as u64];
+            let numbers = [lease_of(claim), millis(claim.stamp), u64::from(permits), group.len() as u64];
             args.push(kind.to_owned());
             args.extend(numbers.map(|n| n.to_string()));
             args.extend(group.iter().map(|at| claims[*at].id.to_string()));
@@ -195,17 +199,34 @@ impl Redis {
     }
 }
 
+/// A lease of 0 only checks and does not extend.
+fn lease_of(claim: &Claim) -> u64 {
+    if claim.lease.is_zero() { 0 } else { millis(claim.lease) }
+}
+
+/// Whether nothing but the key of its name belongs to it.
+fn is_lock(claim: &Claim) -> bool {
+    matches!(claim.kind, Kind::Lock | Kind::Leader) && claim.wait.is_none()
+}
+
+fn lock_renewal_call(batch: &Batch, claims: &[Arc<Claim>], keys: &[Keys]) -> Call {
+    let on = batch.claims.iter().map(|at| keys[*at].name().to_owned()).collect();
+    let lease = batch.claims.first().map_or(0, |first| lease_of(&claims[*first]));
+    let ids = batch.claims.iter().map(|at| claims[*at].id.to_string());
+    let args = std::iter::once(lease.to_string()).chain(ids).collect();
+    build_call(&scripts::LOCK_RENEW, on, args, None)
+}
+
 /// The script's code for the kind, and the number of permits.
 fn kind_code(claim: &Claim) -> (&'static str, u32) {
     match claim.kind {
-        Kind::Lock | Kind::Leader if claim.wait.is_some() => ("q", 0),
-        Kind::Lock | Kind::Leader => ("l", 0),
+        Kind::Lock | Kind::Leader => ("q", 0),
         Kind::FairLock => ("f", 0),
         Kind::Read { .. } => ("r", 0),
         Kind::Write => ("w", 0),
         Kind::Permit { n, .. } => ("p", n),
         // A kind that cannot be acquired here: no such hold is found.
-        _ => ("l", 0),
+        _ => ("q", 0),
     }
 }
 

@@ -29,6 +29,7 @@ scripts! {
     PERMIT_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "lib/mark"
         "lib/permits" "permit_acquire";
     PERMIT_RELEASE = "lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/permits" "permit_release";
+    LOCK_RENEW = "lib/extend" "lock_renew";
     RENEW = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/waiting" "lib/queue" "lib/permits" "renew";
     COUNT = "lib/clock" "lib/mark" "lib/once" "count";
     SIZE = "lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/mark" "lib/permits" "lib/once" "size";

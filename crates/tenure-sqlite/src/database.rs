@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, FlockOperation, OFlags};
@@ -23,6 +24,8 @@ const APPLICATION_ID: i64 = 0x5465_6E72;
 const LAYOUT: i64 = 1;
 /// How often the path is checked, at most.
 const CHECK_EVERY: Duration = Duration::from_millis(10);
+/// A WAL of which each program that opens the file may read the whole, in bytes.
+const SHORT_WAL: u64 = 256 * 1024;
 const SCHEMA: &str = include_str!("../sql/schema.sql");
 
 /// An open database file.
@@ -47,6 +50,19 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
+}
+
+/// The last connection that is closed moves what is in the WAL to the file, and waits for the disk meanwhile: for programs
+/// that open the store, lock, release and end, that is the most expensive step. So a short WAL is left to the next one
+/// that opens the file, which reads it faster than this one could write it.
+impl Drop for Database {
+    fn drop(&mut self) {
+        let wal = self.conn.path().map(|path| fs::metadata(beside(Path::new(path), "-wal")));
+        if wal.is_some_and(|wal| wal.is_ok_and(|wal| wal.len() < SHORT_WAL)) {
+            // Failing to ask for it costs time only.
+            let _ = self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+        }
+    }
 }
 
 impl Database {
@@ -302,5 +318,29 @@ mod tests {
         });
         testbed::wait_until("refused when it stays so", || matches!(fault(), Fault::Config(_)).then_some(()));
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_short_wal_is_left_to_the_next_one_and_a_long_one_is_not() {
+        let tmp = tempfile::tempdir().unwrap();
+        let path = tmp.path().join("locks.db");
+        let open = || Database::connect(&path, &Options::default()).unwrap();
+        let wal = || fs::metadata(beside(&path, "-wal")).map_or(0, |wal| wal.len());
+        let write = |rows: std::ops::Range<u32>| {
+            let database = open();
+            for n in rows {
+                let row = (format!("n{n}"), "x".repeat(4000));
+                database.conn.execute("INSERT INTO meta (key, value) VALUES (?1, ?2)", row).unwrap();
+            }
+        };
+        let rows = || {
+            let count = "SELECT count(*) FROM meta WHERE key LIKE 'n%'";
+            open().conn.query_row(count, [], |row| row.get::<_, u32>(0)).unwrap()
+        };
+        write(0..3);
+        assert!((1..SHORT_WAL).contains(&wal()), "{} bytes", wal());
+        assert_eq!(rows(), 3);
+        write(3..103);
+        assert_eq!((wal(), rows()), (0, 103));
     }
 }

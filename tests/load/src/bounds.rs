@@ -4,6 +4,8 @@ use crate::options::Scenario;
 use crate::store::Store;
 
 pub(crate) const MEMORY: &str = "KiB of memory for each";
+pub(crate) const ALLOCATED: &str = "bytes allocated for each";
+pub(crate) const ALLOCATED_AT_MOST: &str = "bytes allocated for each, at most";
 pub(crate) const THREADS: &str = "threads of a client";
 pub(crate) const DESCRIPTORS: &str = "descriptors of a client";
 pub(crate) const CONNECTIONS: &str = "connections of a client";
@@ -21,6 +23,9 @@ pub(crate) const LEFT: &str = "names, keys, nodes or files left";
 
 /// What a process may need once, in KiB, however small the scale: buffers, stacks, what the allocator keeps.
 const ONCE: f64 = 16.0 * 1024.0;
+
+/// What a process may have allocated of it, in bytes.
+const ALLOCATED_ONCE: f64 = 1024.0 * 1024.0;
 
 /// A bound on a figure of some scenarios: on memory, SQLite, Redis and ZooKeeper.
 struct Bound {
@@ -43,6 +48,11 @@ const BOUNDS: &[Bound] = &[
     // On ZooKeeper with several lists of the whole queue, as many as are read and looked at while all come.
     bound(&[Fair], MEMORY, [8.0, 8.0, 8.0, 24.0]),
     bound(&[Names], MEMORY, [3.0, 3.0, 3.0, 5.0]),
+    // With its task and its future, which are most of it.
+    bound(&[Waiters], ALLOCATED, [7.0e3, 7.0e3, 9.0e3, 7.0e3]),
+    // In memory with what the store has of it.
+    bound(&[Names], ALLOCATED, [2.5e3, 1.5e3, 1.5e3, 4.0e3]),
+    bound(&[Names], ALLOCATED_AT_MOST, [2.5e3, 1.5e3, 1.5e3, 4.0e3]),
     bound(&[Clients], MEMORY, [250.0, 600.0, 400.0, 700.0]),
     // The keeper and the worker; on SQLite one that other processes wake, on ZooKeeper one for the session.
     bound(ONE_CLIENT, THREADS, [2.0, 3.0, 2.0, 3.0]),
@@ -69,6 +79,10 @@ const BOUNDS: &[Bound] = &[
 pub(crate) fn of(scenario: Scenario, store: Store, what: &str, number: u64) -> Option<f64> {
     let bound = BOUNDS.iter().find(|bound| bound.what == what && bound.scenarios.contains(&scenario))?;
     let at = Store::ALL.iter().position(|other| *other == store)?;
-    let share = if what == MEMORY { ONCE / number as f64 } else { 0.0 };
-    Some(bound.at_most[at] + share)
+    let once = match what {
+        MEMORY => ONCE,
+        ALLOCATED | ALLOCATED_AT_MOST => ALLOCATED_ONCE,
+        _ => 0.0,
+    };
+    Some(bound.at_most[at] + once / number as f64)
 }

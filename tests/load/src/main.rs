@@ -1,6 +1,7 @@
 //! Load: thousands of waiters, names and clients on real stores. Each cell, a scenario on a store, runs in a process of
 //! its own, so that its memory, threads and descriptors are its own; each figure is printed beside its bound.
 
+mod allocated;
 mod bounds;
 mod cell;
 mod gauges;

@@ -2,10 +2,16 @@
 
 use std::time::Duration;
 
+use crate::allocated;
+
 /// Memory in bytes, threads and descriptors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
     pub(crate) memory: u64,
+    /// What is allocated of it.
+    pub(crate) allocated: u64,
+    /// What this process has used of a core.
+    pub(crate) cpu: Duration,
     /// The most memory so far.
     pub(crate) peak: u64,
     pub(crate) threads: u64,
@@ -22,6 +28,8 @@ impl Usage {
         };
         Self {
             memory: bytes("VmRSS"),
+            allocated: allocated::now(),
+            cpu: cpu_of("self"),
             peak: bytes("VmHWM"),
             threads: entries("/proc/self/task"),
             // Without the one by which they are listed.
@@ -37,7 +45,7 @@ impl Usage {
             let now = Self::now();
             least.threads = least.threads.min(now.threads);
             least.descriptors = least.descriptors.min(now.descriptors);
-            (least.memory, least.peak) = (now.memory, now.peak);
+            (least.memory, least.peak, least.allocated) = (now.memory, now.peak, now.allocated);
         }
         least
     }
@@ -54,6 +62,15 @@ impl Usage {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
+}
+
+/// What a process has used of a core so far.
+pub(crate) fn cpu_of(process: &str) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("a process");
+    // The name of the program, in brackets, may contain blanks.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks: u64 = fields[11..13].iter().map(|n| n.parse::<u64>().expect("a number")).sum();
+    Duration::from_millis(ticks * 10)
 }
 
 /// Lets this process open as many files as the system allows it.

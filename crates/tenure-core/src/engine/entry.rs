@@ -30,12 +30,21 @@ impl Entry {
         &self.hold
     }
 
+    fn leave(&self) -> Leave {
+        let leave = self.hold.leave(self.part);
+        if let Leave::Inner(_) = leave {
+            // What remains may end sooner than a hold that is renewed is looked at.
+            self.core().keeper.sooner(&self.hold);
+        }
+        leave
+    }
+
     /// Leaves, and fails if the hold was already lost. If the future is dropped, the release continues in the
     /// background.
     pub(crate) async fn release(mut self) -> Result<()> {
         self.done = true;
         let core = &self.engine.core;
-        let last = match self.hold.leave(self.part) {
+        let last = match self.leave() {
             Leave::Lost(lost) => {
                 core.lose(&self.hold, lost.reason);
                 return Err(lost.into());
@@ -84,7 +93,7 @@ impl Entry {
     /// Leaves without releasing: the hold is no longer renewed and ends with its lease.
     pub(crate) fn detach(mut self) -> HoldId {
         self.done = true;
-        match self.hold.leave(self.part) {
+        match self.leave() {
             Leave::Last => {
                 let (core, hold) = (&self.engine.core, &self.hold);
                 if let Some(end) = hold.left_alone() {
@@ -146,7 +155,7 @@ impl Drop for Entry {
             return;
         }
         let core = &self.engine.core;
-        match self.hold.leave(self.part) {
+        match self.leave() {
             Leave::Lost(lost) => core.lose(&self.hold, lost.reason),
             Leave::Inner(left) => {
                 self.hold.may_last(self.hold.claim.lease, core.settings.call_timeout);

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use crate::backend::{Claim, Clock, Durability, Fence, Liveness, Lost, LostReason, Result, Time};
 use crate::engine::Settings;
 use crate::engine::acquisition::{Acquisition, Flow};
+use crate::engine::agenda::Place;
 use crate::engine::leases::Leases;
 use crate::engine::mailbox::{Grant, Mailbox};
 use crate::engine::worker::wake_all;
@@ -40,6 +41,8 @@ pub(crate) struct Hold {
     collect_by: AtomicU64,
     /// When to log that it has been held for long.
     warn_at: AtomicU64,
+    /// Where it is in the keeper's agenda.
+    pub(crate) place: Place,
     phase: AtomicU8,
     /// Whether its last renewal failed.
     failing: AtomicBool,
@@ -188,6 +191,7 @@ impl Hold {
             leases: Leases::new(now, now.after(granted)),
             collect_by: AtomicU64::new(u64::MAX),
             warn_at: AtomicU64::new(u64::MAX),
+            place: Place::nowhere(),
             phase: AtomicU8::new(HELD),
             failing: AtomicBool::new(false),
             share: Mutex::new(Share {
@@ -473,7 +477,7 @@ impl Hold {
     }
 
     /// Whether its renewal is due.
-    pub(crate) fn renews(&self, now: Time) -> bool {
+    fn renews(&self, now: Time) -> bool {
         now.as_nanos() >= self.renew_at.load(SeqCst)
     }
 

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -17,6 +17,7 @@ use futures_util::task::AtomicWaker;
 use tokio::time::Instant;
 
 use crate::backend::{Result, Time};
+use crate::engine::agenda::{Item, Place};
 use crate::engine::core::Core;
 use crate::engine::worker::wake;
 
@@ -29,7 +30,7 @@ pub(crate) trait Undo: Clone + Send + 'static {
 pub(crate) struct InFlight<'a, U: Undo> {
     core: &'a Arc<Core>,
     what: &'a U,
-    flight: Option<(u64, Arc<Flight>)>,
+    flight: Option<Arc<Flight>>,
     kept: bool,
 }
 
@@ -84,7 +85,7 @@ impl<'a, U: Undo> InFlight<'a, U> {
     /// Called before each poll: a revoked attempt must not be sent again, nor its answer count.
     fn may_go_on(&self) -> bool {
         match &self.flight {
-            Some((_, flight)) if !flight.enter() => {
+            Some(flight) if !flight.enter() => {
                 // The keeper may not have undone it yet, and the next attempt would find its own leftover.
                 flight.undo(self.core);
                 false
@@ -96,17 +97,16 @@ impl<'a, U: Undo> InFlight<'a, U> {
     /// Called after a poll that returned `Pending`: from now on the keeper supervises it.
     fn waits(&mut self, cx: &Context<'_>, patience: Duration) -> bool {
         let flight = match &self.flight {
-            Some((_, flight)) => {
+            Some(flight) => {
                 flight.waker.register(cx.waker());
                 flight.state.store(OPEN, SeqCst);
                 flight.clone()
             }
             None => {
-                let flight = Arc::new(Flight::new(self.what.clone()));
+                let flight = Arc::new(Flight::new(self.core.next(), self.what.clone(), patience));
                 flight.waker.register(cx.waker());
-                let key = self.core.next();
-                self.core.keeper.supervise(key, flight.clone(), patience, self.core.clock.now());
-                self.flight = Some((key, flight.clone()));
+                self.core.keeper.supervise(&flight, self.core.clock.now());
+                self.flight = Some(flight.clone());
                 flight
             }
         };
@@ -123,8 +123,8 @@ impl<'a, U: Undo> InFlight<'a, U> {
 
     /// Ends the supervision. Returns whether it still has to be undone.
     fn forget(&mut self) -> bool {
-        let Some((key, flight)) = self.flight.take() else { return true };
-        self.core.keeper.dismiss(key);
+        let Some(flight) = self.flight.take() else { return true };
+        self.core.keeper.dismiss(&flight);
         let revoked = flight.state.swap(OVER, SeqCst) == REVOKED;
         if revoked {
             // The keeper may not have undone it yet, and the next attempt would find its own leftover.
@@ -157,15 +157,44 @@ type Job = Box<dyn FnOnce(&Arc<Core>) + Send>;
 
 /// The part of a request in flight that the keeper sees.
 pub(crate) struct Flight {
+    n: u64,
     state: AtomicU8,
+    /// For how long it may go without a poll.
+    patience: Duration,
+    /// Whether its task was woken at the last look.
+    asked: AtomicBool,
+    place: Place,
     waker: AtomicWaker,
     undo: Mutex<Option<Job>>,
 }
 
+/// What the keeper has to do about it.
+pub(crate) enum Look {
+    /// To look again then.
+    Again(Time),
+    /// To wake its task, and to look again then.
+    Wake(Time),
+    Undo,
+}
+
+impl Item for Arc<Flight> {
+    fn n(&self) -> u64 {
+        self.n
+    }
+
+    fn place(&self) -> &Place {
+        &self.place
+    }
+}
+
 impl Flight {
-    fn new(what: impl Undo) -> Self {
+    pub(crate) fn new(n: u64, what: impl Undo, patience: Duration) -> Self {
         Self {
+            n,
             state: AtomicU8::new(OPEN),
+            patience,
+            asked: AtomicBool::new(false),
+            place: Place::nowhere(),
             waker: AtomicWaker::new(),
             undo: Mutex::new(Some(Box::new(move |core| what.undo(core)))),
         }
@@ -181,6 +210,32 @@ impl Flight {
 
     fn is_revoked(&self) -> bool {
         self.state.load(SeqCst) == REVOKED
+    }
+
+    /// When the keeper looks at it for the first time.
+    pub(crate) fn first_look(&self, now: Time) -> Time {
+        now.after(self.patience - self.patience / 4)
+    }
+
+    /// A slow store is no reason to revoke: its task is woken first, and only if it is not polled then, it counts as
+    /// abandoned.
+    pub(crate) fn look(&self, now: Time) -> Look {
+        let asked = self.asked.load(SeqCst);
+        if asked && self.turn(&[ASKED], REVOKED) {
+            Look::Undo
+        } else if !asked && self.turn(&[OPEN], ASKED) {
+            self.asked.store(true, SeqCst);
+            Look::Wake(now.after(self.window()))
+        } else {
+            // It was polled after the wake-up, or is being polled now.
+            self.asked.store(false, SeqCst);
+            Look::Again(now.after(self.patience / 2))
+        }
+    }
+
+    /// How long a woken task may take to poll. A shorter lease ends by itself soon enough.
+    fn window(&self) -> Duration {
+        (self.patience / 4).max(Duration::from_millis(50))
     }
 
     /// Revokes it whether or not it is still polled, but not during a poll. Returns whether it did.
@@ -206,55 +261,5 @@ impl Flight {
 impl fmt::Debug for Flight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Flight({})", self.state.load(SeqCst))
-    }
-}
-
-/// A request in flight that the keeper supervises.
-#[derive(Debug)]
-pub(crate) struct Supervised {
-    pub(crate) flight: Arc<Flight>,
-    patience: Duration,
-    asked: bool,
-    at: Time,
-}
-
-/// What the keeper has to do about it.
-pub(crate) enum Look {
-    Nothing,
-    Wake,
-    Undo,
-}
-
-impl Supervised {
-    pub(crate) fn new(flight: Arc<Flight>, patience: Duration, now: Time) -> Self {
-        Self { flight, patience, asked: false, at: now.after(patience - patience / 4) }
-    }
-
-    pub(crate) fn at(&self) -> Time {
-        self.at
-    }
-
-    /// A slow store is no reason to revoke: its task is woken first, and only if it is not polled then, it counts as
-    /// abandoned.
-    pub(crate) fn look(&mut self, now: Time) -> Look {
-        if now < self.at {
-            Look::Nothing
-        } else if self.asked && self.flight.turn(&[ASKED], REVOKED) {
-            Look::Undo
-        } else if !self.asked && self.flight.turn(&[OPEN], ASKED) {
-            self.asked = true;
-            self.at = now.after(self.window());
-            Look::Wake
-        } else {
-            // It was polled after the wake-up, or is being polled now.
-            self.asked = false;
-            self.at = now.after(self.patience / 2);
-            Look::Nothing
-        }
-    }
-
-    /// How long a woken task may take to poll. A shorter lease ends by itself soon enough.
-    fn window(&self) -> Duration {
-        (self.patience / 4).max(Duration::from_millis(50))
     }
 }

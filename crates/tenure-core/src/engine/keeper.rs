@@ -2,34 +2,37 @@
 //! telemetry, wake-ups and releases are handed to the worker, so that neither blocking code on the caller's runtime,
 //! nor a queue of acquires, nor a waker or a tracing subscriber that blocks or panics delays a renewal.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::sleep;
 
-use crate::backend::{Claim, Error, Kind, LostReason, Name, Renewal, Time};
+use crate::backend::{Error, LostReason, Name, Time};
 use crate::engine::acquisition::Flow;
+use crate::engine::agenda::{Agenda, Item, Place};
 use crate::engine::core::Core;
-use crate::engine::hold::{Ask, Due, Hold};
-use crate::engine::in_flight::{Flight, Look, Supervised};
+use crate::engine::hold::{Due, Hold};
+use crate::engine::in_flight::{Flight, Look};
+use crate::engine::renewals::{BATCH, Proof};
 use crate::engine::telemetry::End;
 use crate::engine::worker::Job;
 
 /// How often the keeper checks at least while anything is held, because timers do not advance during suspend.
-const LOOK: Duration = Duration::from_secs(1);
-/// The maximum number of claims in one renewal.
-const BATCH: usize = 100;
+pub(crate) const LOOK: Duration = Duration::from_secs(1);
+/// Renewals that are due are made up to a multiple of this many by the next ones. More would make all that a client holds
+/// fall due at one moment.
+const EARLY: usize = 4 * BATCH;
 
 #[derive(Debug, Default)]
 pub(crate) struct Keeper {
     held: Mutex<Held>,
     wake: Notify,
     stop: AtomicBool,
-    /// How many holds were visited by [`Keeper::all`].
+    /// How many holds and requests in flight were visited.
     #[cfg(test)]
     pub(crate) visited: std::sync::atomic::AtomicUsize,
 }
@@ -37,10 +40,10 @@ pub(crate) struct Keeper {
 /// All holds, and requests in flight that may become holds.
 #[derive(Debug)]
 struct Held {
-    holds: BTreeMap<u64, Arc<Hold>>,
+    holds: Agenda<Arc<Hold>>,
     by_flow: ByFlow,
     /// Requests started in the tasks of callers and not answered yet.
-    unanswered: BTreeMap<u64, Supervised>,
+    unanswered: Agenda<Arc<Flight>>,
     /// When the keeper checks next. Registering a hold whose next event is later does not wake it.
     planned: Time,
     /// Something was registered since the last check, so keep checking periodically.
@@ -50,9 +53,9 @@ struct Held {
 impl Default for Held {
     fn default() -> Self {
         Self {
-            holds: BTreeMap::new(),
+            holds: Agenda::default(),
             by_flow: ByFlow::default(),
-            unanswered: BTreeMap::new(),
+            unanswered: Agenda::default(),
             planned: Time::MAX,
             touched: false,
         }
@@ -83,17 +86,54 @@ impl ByFlow {
     }
 }
 
-/// A hold to be verified, and extended unless the lease of its claim is zero.
-struct Proof {
-    hold: Arc<Hold>,
-    ask: Ask,
-    /// It must be verified even if it is no longer renewed: the store may have lost it.
-    suspicion: bool,
+/// What the keeper has to do now.
+#[derive(Default)]
+struct Found {
+    renew: Vec<Proof>,
+    lose: Vec<(Arc<Hold>, LostReason)>,
+    reclaim: Vec<Arc<Hold>>,
+    warn: Vec<Arc<Hold>>,
 }
 
-impl Proof {
-    fn lease(&self) -> Duration {
-        self.ask.lease.unwrap_or(self.hold.claim.lease)
+impl Found {
+    /// Until when renewals may be due that are sent together with these, if there are any.
+    fn early(&self, now: Time) -> Option<Time> {
+        let renewed = self.renew.iter().filter(|proof| !proof.suspicion);
+        renewed.map(|proof| now.after(proof.lease() / 10)).max()
+    }
+}
+
+impl Item for Arc<Hold> {
+    fn n(&self) -> u64 {
+        self.claim.id.n
+    }
+
+    fn place(&self) -> &Place {
+        &self.place
+    }
+}
+
+impl Held {
+    /// Finds out what is due of these, and puts back those that are not over, each to its next event.
+    fn visit(&mut self, holds: Vec<Arc<Hold>>, now: Time, early: bool, found: &mut Found) {
+        for hold in holds {
+            if hold.warns(now) {
+                found.warn.push(hold.clone());
+            }
+            match hold.due(now, early) {
+                Due::Nothing => {}
+                Due::Renew(ask) => found.renew.push(Proof { hold: hold.clone(), ask, suspicion: false }),
+                Due::Prove(ask) => found.renew.push(Proof { hold: hold.clone(), ask, suspicion: true }),
+                Due::Lose(reason) => {
+                    self.by_flow.remove(&hold);
+                    found.lose.push((hold, reason));
+                    continue;
+                }
+                Due::Reclaim => found.reclaim.push(hold.clone()),
+            }
+            let next = hold.next_event();
+            self.holds.insert(hold, next);
+        }
     }
 }
 
@@ -102,7 +142,7 @@ impl Keeper {
     pub(crate) fn register(&self, hold: &Arc<Hold>) {
         let event = hold.next_event();
         let mut held = self.held.lock().unwrap();
-        held.holds.insert(hold.claim.id.n, hold.clone());
+        held.holds.insert(hold.clone(), event);
         held.by_flow.add(hold);
         held.touched = true;
         if event < held.planned {
@@ -111,27 +151,28 @@ impl Keeper {
         }
     }
 
-    /// Wakes the keeper if the next event of a registered hold is now before the next check.
-    pub(crate) fn sooner(&self, hold: &Hold) {
+    /// To be called when the next event of a hold may have become sooner. Wakes the keeper if it is before the next check.
+    pub(crate) fn sooner(&self, hold: &Arc<Hold>) {
         let event = hold.next_event();
-        if event < self.held.lock().unwrap().planned {
+        let mut held = self.held.lock().unwrap();
+        if held.holds.sooner(hold, event) && event < held.planned {
+            drop(held);
             self.wake.notify_one();
         }
     }
 
-    fn deregister(&self, hold: &Hold) {
+    fn deregister(&self, hold: &Arc<Hold>) {
         let mut held = self.held.lock().unwrap();
-        if held.holds.remove(&hold.claim.id.n).is_some() {
+        if held.holds.remove(hold) {
             held.by_flow.remove(hold);
         }
     }
 
-    /// Supervises a request that may go without a poll for `patience`. Wakes the keeper as [`Keeper::register`] does.
-    pub(crate) fn supervise(&self, key: u64, flight: Arc<Flight>, patience: Duration, now: Time) {
-        let supervised = Supervised::new(flight, patience, now);
-        let event = supervised.at();
+    /// Supervises a request that may go without a poll for its patience. Wakes the keeper as [`Keeper::register`] does.
+    pub(crate) fn supervise(&self, flight: &Arc<Flight>, now: Time) {
+        let event = flight.first_look(now);
         let mut held = self.held.lock().unwrap();
-        held.unanswered.insert(key, supervised);
+        held.unanswered.insert(flight.clone(), event);
         held.touched = true;
         if event < held.planned {
             drop(held);
@@ -139,22 +180,29 @@ impl Keeper {
         }
     }
 
-    pub(crate) fn dismiss(&self, key: u64) {
-        self.held.lock().unwrap().unanswered.remove(&key);
+    pub(crate) fn dismiss(&self, flight: &Arc<Flight>) {
+        self.held.lock().unwrap().unanswered.remove(flight);
     }
 
     /// Revokes all requests in flight except those being polled, and returns them to be undone.
     pub(crate) fn revoke_all(&self) -> Vec<Arc<Flight>> {
         let held = self.held.lock().unwrap();
-        held.unanswered.values().map(|s| &s.flight).filter(|b| b.close()).cloned().collect()
+        held.unanswered.values().filter(|flight| flight.close()).cloned().collect()
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Hold>> {
         let all: Vec<_> = self.held.lock().unwrap().holds.values().cloned().collect();
-        #[cfg(test)]
-        self.visited.fetch_add(all.len(), SeqCst);
+        self.visits(all.len());
         all
     }
+
+    #[cfg(test)]
+    fn visits(&self, n: usize) {
+        self.visited.fetch_add(n, SeqCst);
+    }
+
+    #[cfg(not(test))]
+    fn visits(&self, _: usize) {}
 
     /// Whether this flow holds `name`.
     pub(crate) fn is_held_by(&self, name: &Name, flow: Flow) -> bool {
@@ -219,7 +267,10 @@ impl Core {
     fn suspect_all(self: &Arc<Self>) {
         let now = self.clock.now();
         let holds = self.keeper.all();
-        holds.iter().for_each(|hold| hold.suspect(now));
+        for hold in &holds {
+            hold.suspect(now);
+            self.keeper.sooner(hold);
+        }
         self.hand_over(move |core| {
             core.telemetry.suspected(holds.len());
             core.gates.look_again();
@@ -228,7 +279,7 @@ impl Core {
 
     /// Verifies a hold that was granted before a suspicion was raised, but was not registered yet at that time. `seen` is
     /// the number of suspicions before its attempt was sent.
-    pub(crate) fn suspect_since(&self, seen: u64, hold: &Hold) {
+    pub(crate) fn suspect_since(&self, seen: u64, hold: &Arc<Hold>) {
         if self.suspicions() != seen {
             hold.suspect(self.clock.now());
             self.keeper.sooner(hold);
@@ -240,45 +291,35 @@ impl Core {
         // While a hold is missing here but not released yet, the worker must not appear idle.
         let _job = Job::begin(self);
         let now = self.clock.now();
-        let (mut renew, mut lose, mut reclaim) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut wake, mut undo, mut warn) = (Vec::new(), Vec::new(), Vec::new());
-        let next = {
+        let (mut wake, mut undo) = (Vec::new(), Vec::new());
+        let (next, Found { renew, lose, reclaim, warn }) = {
             let mut held = self.keeper.held.lock().unwrap();
             let idle = held.holds.is_empty() && held.unanswered.is_empty() && !held.touched;
-            let mut next = if idle { Time::MAX } else { now.after(LOOK) };
             held.touched = false;
-            held.unanswered.retain(|_, supervised| {
-                let look = supervised.look(now);
-                next = next.min(supervised.at());
-                match look {
-                    Look::Nothing => {}
-                    Look::Wake => wake.push(supervised.flight.clone()),
-                    Look::Undo => undo.push(supervised.flight.clone()),
-                }
-                !matches!(look, Look::Undo)
-            });
-            let renewing = held.holds.values().any(|hold| hold.renews(now));
-            let Held { holds, by_flow, .. } = &mut *held;
-            holds.retain(|_, hold| {
-                if hold.warns(now) {
-                    warn.push(hold.clone());
-                }
-                match hold.due(now, renewing) {
-                    Due::Nothing => {}
-                    Due::Renew(ask) => renew.push(Proof { hold: hold.clone(), ask, suspicion: false }),
-                    Due::Prove(ask) => renew.push(Proof { hold: hold.clone(), ask, suspicion: true }),
-                    Due::Lose(reason) => {
-                        lose.push((hold.clone(), reason));
-                        by_flow.remove(hold);
-                        return false;
+            for flight in held.unanswered.take_until(now, usize::MAX) {
+                self.keeper.visits(1);
+                match flight.look(now) {
+                    Look::Again(at) => held.unanswered.insert(flight, at),
+                    Look::Wake(again) => {
+                        wake.push(flight.clone());
+                        held.unanswered.insert(flight, again);
                     }
-                    Due::Reclaim => reclaim.push(hold.clone()),
+                    Look::Undo => undo.push(flight),
                 }
-                next = next.min(hold.next_event().max(now));
-                true
-            });
-            held.planned = next;
-            next
+            }
+            let mut found = Found::default();
+            let due = held.holds.take_until(now, usize::MAX);
+            self.keeper.visits(due.len());
+            held.visit(due, now, false, &mut found);
+            if let Some(by) = found.early(now) {
+                let room = found.renew.len().next_multiple_of(EARLY) - found.renew.len();
+                let early = held.holds.take_until(by, room);
+                self.keeper.visits(early.len());
+                held.visit(early, now, true, &mut found);
+            }
+            let look = if idle { Time::MAX } else { now.after(LOOK) };
+            held.planned = look.min(held.holds.next()).min(held.unanswered.next());
+            (held.planned, found)
         };
         for (hold, reason) in lose {
             if hold.lose(reason) {
@@ -298,73 +339,8 @@ impl Core {
             // Dropping what is taken out of the mailboxes releases it.
             self.hand_over(move |_| drop(hold.uncollected()));
         }
-        self.renew_all(Renewals { core: self.clone(), batch: renew });
+        self.renew_all(renew);
         next
-    }
-
-    /// Groups renewals by shard, so that a failing shard does not delay the others, and by lease, so that the short
-    /// timeout of a short lease does not apply to a long one.
-    fn renew_all(self: &Arc<Self>, mut due: Renewals) {
-        let mut together: BTreeMap<(usize, u32), Renewals> = BTreeMap::new();
-        while let Some(proof) = due.batch.last() {
-            let about = proof.lease().as_millis().max(1).ilog2();
-            // The backend is foreign code: if it panics, nothing may be missing in both `due` and `together`.
-            let key = (self.backend.shard(&proof.ask.claim.name), about);
-            let group =
-                together.entry(key).or_insert_with(|| Renewals { core: self.clone(), batch: Vec::new() });
-            group.batch.extend(due.batch.pop());
-        }
-        for mut due in together.into_values() {
-            while !due.batch.is_empty() {
-                let batch = due.batch.split_off(due.batch.len().saturating_sub(BATCH));
-                tokio::spawn(Renewals { core: self.clone(), batch }.send());
-            }
-        }
-    }
-
-    /// Applies the answer to a renewal to its hold.
-    fn keeps(&self, proof: &Proof, answer: &Renewal, sent: Time) -> Kept {
-        let Proof { hold, ask, suspicion } = proof;
-        if matches!(answer, Renewal::Held { .. }) {
-            hold.leases.confirm(sent, ask.claim.lease);
-            if *suspicion {
-                hold.proved();
-            }
-            self.prove_shared(hold, sent);
-        }
-        match answer {
-            Renewal::Held { .. } if ask.lease.is_none() => Kept::Proved,
-            Renewal::Held { until } if hold.renewed(sent, *until) => {
-                self.keeper.sooner(hold);
-                Kept::Renewed
-            }
-            Renewal::Held { .. } => Kept::lost(hold, LostReason::Expired),
-            Renewal::Queued | Renewal::Gone => Kept::lost(hold, LostReason::Gone),
-            Renewal::Unanswered => self.renew_again(proof),
-        }
-    }
-
-    fn renew_again(&self, proof: &Proof) -> Kept {
-        let Proof { hold, suspicion, .. } = proof;
-        let pause = (proof.lease() / 20).clamp(Duration::from_millis(10), LOOK);
-        let again = self.clock.now().after(pause);
-        if *suspicion {
-            hold.prove(again);
-        } else {
-            hold.renew_again(again);
-        }
-        self.keeper.sooner(hold);
-        Kept::Again
-    }
-
-    /// Schedules the next verification of a shared hold, if its renewals are not frequent enough.
-    pub(crate) fn prove_shared(&self, hold: &Hold, now: Time) {
-        if let (Kind::Read { .. }, Some(every)) = (hold.claim.kind, self.backend.info().shared_proof)
-            && !hold.is_renewed_within(every)
-        {
-            hold.prove(now.after(every));
-            self.keeper.sooner(hold);
-        }
     }
 
     pub(crate) fn unanswered(&self, what: impl ToString, limit: Duration) -> Error {
@@ -381,7 +357,7 @@ impl Core {
 
     /// Releases a lost hold in the store, so that waiters are not blocked by a dead hold, and notifies its guards. One
     /// with a minimum is kept until then, unless it was taken away.
-    fn let_go(self: &Arc<Self>, hold: &Arc<Hold>, reason: LostReason) {
+    pub(crate) fn let_go(self: &Arc<Self>, hold: &Arc<Hold>, reason: LostReason) {
         struct Tell<'a>(&'a Hold);
         impl Drop for Tell<'_> {
             fn drop(&mut self) {
@@ -399,7 +375,7 @@ impl Core {
     }
 
     /// Removes an ended hold from the keeper and from its owner's slot.
-    pub(crate) fn forget(&self, hold: &Hold, end: End) {
+    pub(crate) fn forget(&self, hold: &Arc<Hold>, end: End) {
         self.keeper.deregister(hold);
         self.waits.remove_hold(hold);
         if let Some(owner) = hold.owner {
@@ -409,94 +385,11 @@ impl Core {
     }
 }
 
-/// Renewals that are due or in flight. Those that are dropped without an answer, for instance by a panic in the backend,
-/// are scheduled again.
-struct Renewals {
-    core: Arc<Core>,
-    batch: Vec<Proof>,
-}
-
-impl Renewals {
-    async fn send(mut self) {
-        let core = self.core.clone();
-        let claims: Vec<Arc<Claim>> = self.batch.iter().map(|p| p.ask.claim.clone()).collect();
-        let at = core.clock.now();
-        let shortest = self.batch.iter().map(Proof::lease).min().unwrap_or_default();
-        let limit = shortest.min(core.settings.lease) / 3;
-        // Less is left after a failed renewal, and where a lease was granted that nobody asked for: time for one more try.
-        let left = self.batch.iter().map(|p| p.hold.until().since(at)).min().unwrap_or_default();
-        let limit = limit.min(left / 2).max(limit / 4);
-        let began = Instant::now();
-        let answers = match timeout(limit, core.backend.renew(&claims)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(core.unanswered("renew", limit)),
-        };
-        let took = began.elapsed();
-        let batch = std::mem::take(&mut self.batch);
-        let kept: Vec<_> = match &answers {
-            Ok(answers) => {
-                batch.iter().zip(answers).map(|(proof, answer)| core.keeps(proof, answer, at)).collect()
-            }
-            Err(_) => batch.iter().map(|proof| core.renew_again(proof)).collect(),
-        };
-        // One job for each lost hold, because telemetry may panic.
-        for (Proof { hold, .. }, kept) in batch.iter().zip(&kept) {
-            if let Kept::Lost(reason) = *kept {
-                let hold = hold.clone();
-                core.hand_over(move |core| core.let_go(&hold, reason));
-            }
-        }
-        core.hand_over(move |core| {
-            let error = answers.err().map(|error| error.to_string());
-            let error = error.as_deref().unwrap_or("not enough of the store answered");
-            core.telemetry.renew_span(batch.len(), took).in_scope(|| {
-                for (Proof { hold, ask, .. }, kept) in batch.iter().zip(kept) {
-                    let changed = match kept {
-                        Kept::Lost(_) => false,
-                        Kept::Proved | Kept::Renewed => hold.set_failing(false) && hold.is_held(),
-                        Kept::Again => hold.set_failing(true),
-                    };
-                    match kept {
-                        Kept::Proved | Kept::Renewed if changed => core.telemetry.renewed_again(hold),
-                        Kept::Proved | Kept::Lost(_) => {}
-                        Kept::Renewed => core.telemetry.renewed(hold),
-                        Kept::Again => core.telemetry.renewal_failed(&ask.claim, error, changed),
-                    }
-                }
-            });
-        });
-    }
-}
-
-impl Drop for Renewals {
-    fn drop(&mut self) {
-        for proof in &self.batch {
-            self.core.renew_again(proof);
-        }
-    }
-}
-
-/// The result of a renewal.
-enum Kept {
-    Proved,
-    Renewed,
-    /// It failed, and will be retried.
-    Again,
-    /// It is lost, and must be released.
-    Lost(LostReason),
-}
-
-impl Kept {
-    /// Marks the hold lost at once, not when the worker gets to it, so that its guards report it from now on.
-    fn lost(hold: &Hold, reason: LostReason) -> Self {
-        if hold.lose(reason) { Self::Lost(reason) } else { Self::Proved }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Client, Memory};
+    use crate::engine::in_flight::Undo;
+    use crate::{Client, Clock, Guard, Memory};
 
     /// Lets `n` tasks hold a name each, and asks for each of them. Returns how many holds were visited.
     async fn questions(n: usize) -> usize {
@@ -525,5 +418,87 @@ mod tests {
     #[tokio::test]
     async fn to_find_the_holds_of_a_task_no_others_are_visited() {
         assert_eq!((questions(100).await, questions(400).await), (0, 0));
+    }
+
+    /// Holds `n` names, on a clock that the test moves.
+    async fn held(n: u64, lease: impl Fn(u64) -> Option<Duration>) -> (Client, Clock, Vec<Guard>) {
+        let clock = Clock::manual();
+        let client = Client::new(Memory::with_clock(clock.clone()));
+        let mut guards = Vec::new();
+        for i in 0..n {
+            let lock = client.lock(format!("n{i}"));
+            let lock = match lease(i) {
+                Some(lease) => lock.lease(lease),
+                None => lock,
+            };
+            guards.push(lock.acquire().await.unwrap());
+        }
+        client.engine.core.keeper.visited.store(0, SeqCst);
+        (client, clock, guards)
+    }
+
+    /// Lets `n` holds end one after the other. Returns how many were visited.
+    async fn ends(n: u64) -> usize {
+        let (client, clock, guards) = held(n, |i| Some(Duration::from_secs(10 + i))).await;
+        let keeper = &client.engine.core.keeper;
+        for (guard, left) in guards.iter().zip((0..n as usize).rev()) {
+            clock.advance(guard.remaining());
+            testbed::until_true("it is found", || keeper.held_by_flows() == left).await;
+        }
+        keeper.visited.load(SeqCst)
+    }
+
+    #[tokio::test]
+    async fn those_that_end_one_by_one_are_each_visited_once() {
+        let (few, many) = (ends(50).await, ends(200).await);
+        assert!(few <= 2 * 50 && many <= 2 * 200, "{few} visits for 50, {many} for 200");
+    }
+
+    /// Holds `n` names for three renewals, acquired one after the other. Returns how many were visited.
+    async fn renewals(n: u64) -> usize {
+        let (client, clock, guards) = held(n, |_| None).await;
+        let keeper = &client.engine.core.keeper;
+        let third = guards[0].lease() / 3;
+        for _ in 0..3 {
+            clock.advance(third);
+            let is_renewed = |guard: &Guard| guard.remaining() > 2 * third;
+            testbed::until_true("all are renewed", || guards.iter().all(is_renewed)).await;
+        }
+        keeper.visited.load(SeqCst)
+    }
+
+    #[tokio::test]
+    async fn what_is_renewed_is_visited_when_it_is_due() {
+        let (few, many) = (renewals(100).await, renewals(1000).await);
+        assert!(few <= 2 * 3 * 100 && many <= 2 * 3 * 1000, "{few} visits for 100, {many} for 1000");
+    }
+
+    #[derive(Clone)]
+    struct Nothing;
+
+    impl Undo for Nothing {
+        fn undo(self, _: &Arc<Core>) {}
+    }
+
+    /// Lets `n` requests go without a poll, each to be looked at by itself. Returns how many were visited.
+    async fn unpolled(n: u64) -> usize {
+        let (client, clock, _) = held(0, |_| None).await;
+        let core = &client.engine.core;
+        core.ensure_threads().unwrap();
+        for i in 1..=n {
+            let flight = Flight::new(core.next(), Nothing, Duration::from_secs(4 * i));
+            core.keeper.supervise(&Arc::new(flight), clock.now());
+        }
+        for i in 1..=n as usize {
+            clock.advance(Duration::from_secs(3));
+            testbed::until_true("its task is woken", || core.keeper.visited.load(SeqCst) >= i).await;
+        }
+        core.keeper.visited.load(SeqCst)
+    }
+
+    #[tokio::test]
+    async fn requests_that_are_not_polled_are_visited_when_they_are_due() {
+        let (few, many) = (unpolled(50).await, unpolled(200).await);
+        assert!(few <= 3 * 50 && many <= 3 * 200, "{few} visits for 50, {many} for 200");
     }
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod acquire;
 pub(crate) mod acquisition;
+pub(crate) mod agenda;
 pub(crate) mod alarm;
 pub(crate) mod at_least;
 pub(crate) mod core;
@@ -20,6 +21,7 @@ pub(crate) mod mailbox;
 pub(crate) mod ops;
 pub(crate) mod reentry;
 pub(crate) mod releases;
+pub(crate) mod renewals;
 mod settings;
 pub(crate) mod telemetry;
 pub(crate) mod worker;

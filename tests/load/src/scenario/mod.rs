@@ -18,7 +18,7 @@ use crate::options::Scenario;
 use crate::question::{Line, ask, tell};
 use crate::store::Store;
 use crate::usage::{Usage, raise_limit_of_descriptors};
-use crate::{bounds, gauges};
+use crate::{allocated, bounds, gauges};
 
 /// What a child shall do.
 #[derive(Debug, Serialize, Deserialize)]
@@ -143,6 +143,20 @@ impl Stage {
     fn memory_of_each(&self, now: Usage) -> Figure {
         let bytes = now.peak.saturating_sub(self.before.memory);
         figure(bounds::MEMORY, bytes as f64 / 1024.0 / self.number as f64)
+    }
+
+    fn each_of(&self, allocated: u64) -> f64 {
+        allocated.saturating_sub(self.before.allocated) as f64 / self.number as f64
+    }
+
+    /// What is allocated for each.
+    fn allocated_for_each(&self) -> Figure {
+        figure(bounds::ALLOCATED, self.each_of(allocated::now()))
+    }
+
+    /// The most that was allocated for each since [`allocated::peak`] was called.
+    fn allocated_for_each_at_most(&self) -> Figure {
+        figure(bounds::ALLOCATED_AT_MOST, self.each_of(allocated::peak()))
     }
 
     /// Looks for what is left when all clients are closed.

@@ -8,7 +8,7 @@ use tenure::Result;
 
 use super::{Figure, Stage, at_once, figure};
 use crate::usage::Usage;
-use crate::{bounds, gauges};
+use crate::{allocated, bounds, gauges};
 
 /// How many tasks acquire and release.
 const TASKS: u64 = 64;
@@ -25,8 +25,14 @@ pub(super) async fn run(stage: &Stage) -> Result<Vec<Figure>> {
     };
     let held = at_once(stage.number, TASKS, acquire).await?;
     let acquired = begin.elapsed();
-    let mut figures = stage.used(Usage::now(), 1);
-    tokio::time::sleep(stage.lease + stage.lease / 10).await;
+    let begun = Usage::now();
+    let mut figures = stage.used(begun, 1);
+    figures.push(stage.allocated_for_each());
+    allocated::peak();
+    let held_for = stage.lease + stage.lease / 10;
+    tokio::time::sleep(held_for).await;
+    figures.push(stage.allocated_for_each_at_most());
+    let cpu = (Usage::now().cpu - begun.cpu).as_secs_f64() / held_for.as_secs_f64();
     let lost = held.iter().filter(|guard| !guard.is_held()).count();
     let begin = Instant::now();
     let number = held.len() as u64;
@@ -45,7 +51,8 @@ pub(super) async fn run(stage: &Stage) -> Result<Vec<Figure>> {
         stage.memory_of_each(after),
         figure(bounds::LOST, (lost as u64).max(gauges::lost()) as f64),
         figure("seconds until all were held", acquired.as_secs_f64()),
-        figure("seconds for which all were held", (stage.lease + stage.lease / 10).as_secs_f64()),
+        figure("seconds for which all were held", held_for.as_secs_f64()),
+        figure("percent of a core meanwhile", 100.0 * cpu),
         figure("seconds until all were released", released.as_secs_f64()),
     ]);
     Ok(figures)

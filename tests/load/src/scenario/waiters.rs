@@ -31,6 +31,7 @@ pub(super) async fn run(stage: &Stage, fair: bool) -> Result<Vec<Figure>> {
     reach("waiters", stage.number, gauges::waiting).await;
     let came = begin.elapsed();
     let mut figures = stage.used(Usage::now(), 1);
+    figures.push(stage.allocated_for_each());
     let begin = Instant::now();
     held.release().await?;
     reach("served waiters", stage.number, || counts.served.load(SeqCst)).await;
