@@ -1,15 +1,16 @@
 //! What this process knows about each of its claims, from the first attempt until all its nodes are deleted.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use tenure_core::{Claim, Fence, HoldId, Kind};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use crate::recipe::empty_queues::FolderWatch;
 use crate::recipe::path::{LEASES, LOCKS};
 use crate::session::Session;
+use crate::wire::{Change, Watcher};
 
 /// All claims of this client that may have nodes in the store.
 #[derive(Debug, Default)]
@@ -119,6 +120,8 @@ pub(crate) struct Hold {
     /// The number of the connection over which its nodes are watched; 0 if they are not watched yet.
     pub(crate) watched_connection: u64,
     pub(crate) watch_tasks: WatchTasks,
+    /// The watch of its folder, if it was alone there.
+    pub(crate) alone: Option<Box<FolderWatch>>,
     /// Whether a node of it was deleted by another client.
     pub(crate) is_deleted: bool,
 }
@@ -156,6 +159,8 @@ pub(crate) struct AttemptState {
     /// No more nodes are created.
     pub(crate) is_released: bool,
     pub(crate) wake_watch: Option<WakeWatch>,
+    /// The watch of its folder, set together with its node, or before.
+    pub(crate) folder_watch: Option<FolderWatch>,
 }
 
 #[derive(Clone, Debug)]
@@ -174,13 +179,36 @@ impl QueueNode {
 #[derive(Debug)]
 pub(crate) struct WakeWatch {
     pub(crate) path: String,
-    pub(crate) fired: Arc<AtomicBool>,
+    /// What has happened.
+    pub(crate) fired: Arc<OnceLock<Change>>,
     pub(crate) task: AbortHandle,
+    /// The watch of the claim's own node, if the other node is the only one that blocks it.
+    pub(crate) own: Option<OwnWatch>,
+}
+
+/// The watch of a claim's own node.
+#[derive(Debug)]
+pub(crate) struct OwnWatch {
+    /// The connection over which it was set.
+    pub(crate) connection: u64,
+    pub(crate) watcher: Watcher,
+}
+
+impl OwnWatch {
+    /// Whether the node has been there since the watch was set, as far as the server has reported.
+    pub(crate) fn is_current(&self, session: &Session) -> bool {
+        self.connection == session.connection_number() && !self.watcher.has_fired()
+    }
 }
 
 impl WakeWatch {
     pub(crate) fn is_set_on(&self, path: &str) -> bool {
-        self.path == path && !self.fired.load(SeqCst)
+        self.path == path && self.fired.get().is_none()
+    }
+
+    /// Whether the node that blocked the claim is deleted.
+    fn is_over(&self) -> bool {
+        self.fired.get() == Some(&Change::Deleted)
     }
 }
 
@@ -247,6 +275,14 @@ impl AttemptState {
     pub(crate) fn record_unanswered_read_under_write(&mut self) {
         self.record_unanswered_create();
         self.is_position_invalid = true;
+    }
+
+    /// Returns the watch of its own node if the claim is certainly first now: the only node that blocked it was deleted
+    /// before its own, if that was deleted at all. The server reports changes in their order.
+    pub(crate) fn take_turn(&mut self, session: &Session) -> Option<OwnWatch> {
+        self.wake_watch.as_ref().filter(|watch| watch.is_over())?;
+        let mut watch = self.wake_watch.take()?;
+        watch.own.take().filter(|own| own.is_current(session))
     }
 
     /// Whether it certainly has no node in the store.

@@ -3,6 +3,7 @@
 pub(crate) mod attempt;
 pub(crate) mod claim_record;
 pub(crate) mod counters;
+pub(crate) mod empty_queues;
 mod folders;
 pub(crate) mod keyed_mutex;
 mod listings;
@@ -36,6 +37,7 @@ use tenure_core::{Clock, Drift, Process, Suspicion};
 use tokio::sync::Notify;
 
 use self::claim_record::{ClaimRecord, ClaimRecords};
+use self::empty_queues::EmptyQueues;
 use self::keyed_mutex::KeyedMutex;
 use self::listings::Listings;
 use self::path::Paths;
@@ -62,6 +64,7 @@ pub(crate) struct Store {
     pub(crate) prune_scheduled: Mutex<HashSet<String>>,
     pub(crate) counter_mutex: KeyedMutex,
     pub(crate) listings: Arc<Listings>,
+    pub(crate) empty_queues: EmptyQueues,
 }
 
 impl Store {
@@ -84,6 +87,7 @@ impl Store {
             prune_scheduled: Mutex::default(),
             counter_mutex: KeyedMutex::default(),
             listings: Arc::default(),
+            empty_queues: EmptyQueues::default(),
         }
     }
 }

@@ -10,7 +10,7 @@ use tenure_core::backend::Renewal;
 
 use crate::error::{RequestError, RequestResult};
 use crate::recipe::Store;
-use crate::recipe::claim_record::{ClaimRecord, WatchTasks};
+use crate::recipe::claim_record::{ClaimRecord, OwnWatch, WatchTasks};
 use crate::recipe::revoke::REVOKE;
 use crate::session::Session;
 use crate::wire::{Change, ErrorCode, Watcher};
@@ -138,6 +138,22 @@ impl Store {
         Ok(there)
     }
 
+    /// Follows the node of a hold by a watch that is set already.
+    pub(crate) fn follow(
+        self: &Arc<Self>,
+        record: &Arc<ClaimRecord>,
+        OwnWatch { connection, watcher }: OwnWatch,
+    ) {
+        if let Some(hold) = record.status().hold.as_mut()
+            && let Some(path) = hold.paths.first().cloned()
+        {
+            let (store, of) = (Arc::downgrade(self), Arc::downgrade(record));
+            let following = follow_node(store, of, hold.session.clone(), path, watcher);
+            hold.watched_connection = connection;
+            hold.watch_tasks.0.push(tokio::spawn(following).abort_handle());
+        }
+    }
+
     /// Schedules watching its nodes, if it is still held then.
     pub(crate) fn watch_later(&self, record: &Arc<ClaimRecord>) {
         let mut unwatched = self.unwatched.lock().unwrap();
@@ -207,7 +223,7 @@ async fn follow_node(
 
 impl ClaimRecord {
     /// Handles the data of the hold's node, which may ask the holder to release.
-    fn check_revocation(&self, data: &[u8]) {
+    pub(crate) fn check_revocation(&self, data: &[u8]) {
         if data == REVOKE {
             self.revocation_requested.send_replace(true);
         }

@@ -186,6 +186,11 @@ impl Watcher {
             .for_each(|l| l.set = if absent { SetState::SetOnMissingNode } else { SetState::Set });
     }
 
+    /// Whether the event has come. It has if it precedes an answer that has been received.
+    pub(crate) fn has_fired(&self) -> bool {
+        !self.event.is_empty() || self.event.is_terminated()
+    }
+
     /// Waits for the event.
     pub(crate) async fn changed(mut self) -> Change {
         (&mut self.event).await.unwrap_or(Change::SessionOver)
