@@ -91,8 +91,8 @@ pub(crate) struct ClaimRecord {
     pub(crate) attempt: tokio::sync::Mutex<AttemptState>,
     /// State for readers that cannot wait for `attempt`.
     status: Mutex<Status>,
-    /// Whether the holder was asked to release.
-    pub(crate) revocation_requested: watch::Sender<bool>,
+    /// Whether the holder was asked to release. Few are, or ask whether they are.
+    revocation: OnceLock<watch::Sender<bool>>,
 }
 
 #[derive(Debug, Default)]
@@ -226,12 +226,17 @@ impl ClaimRecord {
             path: path.to_owned(),
             attempt: tokio::sync::Mutex::default(),
             status: Mutex::default(),
-            revocation_requested: watch::Sender::new(false),
+            revocation: OnceLock::new(),
         }
     }
 
     pub(crate) fn status(&self) -> MutexGuard<'_, Status> {
         self.status.lock().unwrap()
+    }
+
+    /// Whether the holder was asked to release.
+    pub(crate) fn revocation(&self) -> &watch::Sender<bool> {
+        self.revocation.get_or_init(|| watch::Sender::new(false))
     }
 
     /// Whether it has a node, by the local clock and without a request.

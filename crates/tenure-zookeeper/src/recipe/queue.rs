@@ -218,6 +218,17 @@ mod tests {
     }
 
     #[test]
+    fn only_the_last_blocker_clears_the_way() {
+        let q = queue(&["a-lock-0000000001", "b-lock-0000000002", "c-lock-0000000003"]);
+        assert!(q.has_one_blocker(1, &Kind::Lock) && !q.has_one_blocker(2, &Kind::Lock));
+        let q = queue(&["w-__WRIT__0000000001", "x-__READ__0000000002", "y-__READ__0000000003"]);
+        assert!(q.has_one_blocker(1, &READ) && q.has_one_blocker(2, &READ));
+        let q = queue(&["v-__WRIT__0000000001", "w-__WRIT__0000000002", "x-__READ__0000000003"]);
+        assert!(!q.has_one_blocker(2, &READ), "the first one is still there");
+        assert!(!q.has_one_blocker(1, &Kind::Write), "the first one may read until after its release");
+    }
+
+    #[test]
     fn the_order_survives_a_counter_overflow() {
         let q = queue(&["b-lock--2147483648", "a-lock-2147483647", "c-lock--2147483647"]);
         assert_eq!(q.children.iter().map(|c| &c.name[..1]).collect::<String>(), "abc");

@@ -202,7 +202,8 @@ async fn follow_node(
             Change::Deleted => Err(ErrorCode::NO_NODE.into()),
             // The task that follows the session reports its end.
             Change::SessionOver => return,
-            _ => session.client.read_and_watch(&path).await,
+            // On the heap while it lasts: there is one such task for each hold.
+            _ => Box::pin(session.client.read_and_watch(&path)).await,
         };
         match next {
             Ok((data, _, next)) => {
@@ -225,7 +226,7 @@ impl ClaimRecord {
     /// Handles the data of the hold's node, which may ask the holder to release.
     pub(crate) fn check_revocation(&self, data: &[u8]) {
         if data == REVOKE {
-            self.revocation_requested.send_replace(true);
+            self.revocation().send_replace(true);
         }
     }
 }

@@ -318,7 +318,7 @@ impl Driver {
             out.extend(Encoder::new().int(xid).int(REMOVE_WATCHES).bytes(path).int(kind).frame());
             self.sent.push_back(Sent::without_caller(xid));
         }
-        if out.len() < CHUNK && self.close_xid.is_none() && self.shared.requests.is_closing() {
+        if self.close_xid.is_none() && self.shared.requests.is_drained() {
             let xid = self.shared.requests.next_xid();
             out.extend(Encoder::new().int(xid).int(CLOSE).frame());
             self.sent.push_back(Sent::without_caller(xid));

@@ -183,8 +183,10 @@ impl RequestQueue {
         self.wake.notify_one();
     }
 
-    pub(crate) fn is_closing(&self) -> bool {
-        self.state.lock().unwrap().closing
+    /// Whether it is closed, and all that was queued is sent.
+    pub(crate) fn is_drained(&self) -> bool {
+        let state = self.state.lock().unwrap();
+        state.closing && state.queued.is_empty()
     }
 
     /// Fails all queued requests with this error. Later ones are queued again.

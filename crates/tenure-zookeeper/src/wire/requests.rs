@@ -134,8 +134,9 @@ impl Client {
     pub(crate) async fn delete(&self, path: &str, version: Option<i32>) -> RequestResult<()> {
         let full = self.full_path(path);
         let write = |out: Encoder| out.bytes(&*full).int(version.unwrap_or(ANY_VERSION));
-        let together = self.0.requests.send_as(DELETE, Some(Part::Delete), write).await;
-        match together {
+        // At a certain version it may well be refused, which must not concern others.
+        let part = version.is_none().then_some(Part::Delete);
+        match self.0.requests.send_as(DELETE, part, write).await {
             Err(error) if error.is_rolled_back() => self.0.requests.send(DELETE, write).await.map(drop),
             answer => answer.map(drop),
         }
