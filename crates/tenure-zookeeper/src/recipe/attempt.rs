@@ -38,7 +38,7 @@ pub(crate) struct Granted {
     /// The watch of its node, if there is one already.
     pub(crate) watch: Option<OwnWatch>,
     /// The watch of its folder, if it was alone there.
-    pub(crate) alone: Option<FolderWatch>,
+    pub(crate) alone: Option<Box<FolderWatch>>,
 }
 
 impl Granted {
@@ -109,8 +109,8 @@ impl Store {
                         paths,
                         fence,
                         watched_connection: 0,
-                        watch_tasks: Default::default(),
-                        alone: alone.map(Box::new),
+                        watches: Box::default(),
+                        alone,
                         is_deleted: false,
                     });
                 }
@@ -310,7 +310,7 @@ impl Store {
             Some(empty) if empty.is_watched() => {
                 let created = client.create_together(&stem, note).await;
                 let first = created.as_ref().ok().and_then(|node| {
-                    attempt.folder_watch = empty.into_first(session, &node.path);
+                    attempt.folder_watch = empty.into_first(session, &node.path).map(Box::new);
                     attempt.folder_watch.as_ref()?;
                     Some(Ok(Arc::new(Queue::new([node.name()]))))
                 });
@@ -322,7 +322,8 @@ impl Store {
                     let (created, queue, watched) =
                         join3(create, turn.list(), client.stat_and_watch(folder)).await;
                     let watcher = watched.ok().and_then(|(stat, watcher)| stat.map(|_| watcher));
-                    attempt.folder_watch = watcher.map(|w| FolderWatch { connection, watcher: Some(w) });
+                    attempt.folder_watch =
+                        watcher.map(|w| Box::new(FolderWatch { connection, watcher: Some(w) }));
                     (created, Some(queue))
                 }
                 None => (client.create_together(&stem, note).await, None),
@@ -330,7 +331,7 @@ impl Store {
             // The folder may not exist: that must not concern others.
             None => {
                 let create = client.create(&stem, note, Mode::EphemeralSequential);
-                attempt.folder_watch = Some(FolderWatch { connection, watcher: None });
+                attempt.folder_watch = Some(Box::new(FolderWatch { connection, watcher: None }));
                 match self.listings.begin(session, folder) {
                     Some(turn) => {
                         let (created, queue) = join(create, turn.list()).await;
@@ -487,7 +488,7 @@ impl Store {
             let _ = done.set(change.await);
             subscribers.notify(id);
         });
-        attempt.wake_watch = Some(WakeWatch { path, fired, task: task.abort_handle(), own });
+        attempt.wake_watch = Some(Box::new(WakeWatch { path, fired, task: task.abort_handle(), own }));
     }
 
     /// A read under the owner's own write lock shares the writer's queue position. `None` when there is no such

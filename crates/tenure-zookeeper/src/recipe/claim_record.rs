@@ -34,7 +34,9 @@ impl ClaimRecords {
         }
         let record = Arc::new(ClaimRecord::new(claim, path));
         index.by_id.insert(claim.id, record.clone());
-        index.by_path.entry(path.to_owned()).or_default().push(record.clone());
+        // Most names have one claim at a time.
+        let same_path = index.by_path.entry(path.to_owned()).or_insert_with(|| Vec::with_capacity(1));
+        same_path.push(record.clone());
         record
     }
 
@@ -119,7 +121,7 @@ pub(crate) struct Hold {
     pub(crate) fence: Fence,
     /// The number of the connection over which its nodes are watched; 0 if they are not watched yet.
     pub(crate) watched_connection: u64,
-    pub(crate) watch_tasks: WatchTasks,
+    pub(crate) watches: Box<[Watcher]>,
     /// The watch of its folder, if it was alone there.
     pub(crate) alone: Option<Box<FolderWatch>>,
     /// Whether a node of it was deleted by another client.
@@ -129,16 +131,6 @@ pub(crate) struct Hold {
 impl Hold {
     pub(crate) fn is_valid(&self) -> bool {
         !self.is_deleted && !self.session.is_over()
-    }
-}
-
-/// Tasks that are aborted with the hold.
-#[derive(Debug, Default)]
-pub(crate) struct WatchTasks(pub(crate) Vec<AbortHandle>);
-
-impl Drop for WatchTasks {
-    fn drop(&mut self) {
-        self.0.iter().for_each(AbortHandle::abort);
     }
 }
 
@@ -158,9 +150,9 @@ pub(crate) struct AttemptState {
     pub(crate) is_position_invalid: bool,
     /// No more nodes are created.
     pub(crate) is_released: bool,
-    pub(crate) wake_watch: Option<WakeWatch>,
+    pub(crate) wake_watch: Option<Box<WakeWatch>>,
     /// The watch of its folder, set together with its node, or before.
-    pub(crate) folder_watch: Option<FolderWatch>,
+    pub(crate) folder_watch: Option<Box<FolderWatch>>,
 }
 
 #[derive(Clone, Debug)]

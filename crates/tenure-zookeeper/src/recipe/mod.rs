@@ -44,6 +44,7 @@ use self::path::Paths;
 use crate::options::Options;
 use crate::session::manager::SessionManager;
 use crate::subscribers::Subscribers;
+use crate::wire::HoldEvents;
 
 /// The state that all tasks of a store share.
 #[derive(Debug)]
@@ -58,6 +59,8 @@ pub(crate) struct Store {
     /// New holds whose nodes are not watched yet.
     pub(crate) unwatched: Mutex<Vec<Weak<ClaimRecord>>>,
     pub(crate) unwatched_added: Arc<Notify>,
+    /// What happens to the nodes of holds.
+    pub(crate) hold_events: HoldEvents,
     /// Nodes whose deletion is pending.
     pub(crate) pending_deletes: Mutex<HashSet<String>>,
     /// Paths of ledgers that only remember past operations.
@@ -68,7 +71,13 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub(crate) fn new(options: Options, clock: Clock, drift: Drift, suspicion: Suspicion) -> Self {
+    pub(crate) fn new(
+        options: Options,
+        clock: Clock,
+        drift: Drift,
+        suspicion: Suspicion,
+        hold_events: HoldEvents,
+    ) -> Self {
         let subscribers = Arc::new(Subscribers::default());
         let paths = Paths::new(options.prefix.clone());
         let sessions =
@@ -83,6 +92,7 @@ impl Store {
             process: Process::current().clone(),
             unwatched: Mutex::default(),
             unwatched_added: Arc::new(Notify::new()),
+            hold_events,
             pending_deletes: Mutex::default(),
             prune_scheduled: Mutex::default(),
             counter_mutex: KeyedMutex::default(),

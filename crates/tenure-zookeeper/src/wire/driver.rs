@@ -315,7 +315,7 @@ impl Driver {
         for (of, path) in self.shared.watches.take_unwanted() {
             let kind = if of == WatchTarget::Children { 1 } else { 2 };
             let xid = self.shared.requests.next_xid();
-            out.extend(Encoder::new().int(xid).int(REMOVE_WATCHES).bytes(path).int(kind).frame());
+            out.extend(Encoder::new().int(xid).int(REMOVE_WATCHES).bytes(&*path).int(kind).frame());
             self.sent.push_back(Sent::without_caller(xid));
         }
         if self.close_xid.is_none() && self.shared.requests.is_drained() {

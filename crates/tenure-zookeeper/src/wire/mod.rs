@@ -40,4 +40,4 @@ pub(crate) use connect::Address;
 pub(crate) use error_code::ErrorCode;
 pub(crate) use requests::{Created, LARGEST, Mode, Stat};
 pub(crate) use servers::resolve_host;
-pub(crate) use watch_registry::{Change, Watcher};
+pub(crate) use watch_registry::{Change, HoldEvents, Watcher};
