@@ -58,6 +58,11 @@ impl RequestError {
         matches!(self, Self::Refused(ErrorCode::NO_NODE))
     }
 
+    /// Whether it was not executed because another request of its transaction was refused.
+    pub(crate) fn is_rolled_back(&self) -> bool {
+        matches!(self, Self::Refused(ErrorCode::ROLLED_BACK))
+    }
+
     /// Whether it was not sent because all servers refuse connections.
     pub(crate) fn is_refused(&self) -> bool {
         matches!(self, Self::NotSent(Reason { cause: Some(cause), .. }) if cause.is_refused())

@@ -19,7 +19,7 @@ use crate::error::{RequestError, RequestResult, SCHEME};
 use crate::options::Options;
 use crate::recipe::Store;
 use crate::recipe::claim_record::LocalBlocker;
-use crate::recipe::renew::watch_after_delay;
+use crate::recipe::renew::{follow_holds, watch_after_delay};
 use crate::recipe::watch::WatchedNode;
 
 /// How long closing the session may take.
@@ -75,7 +75,8 @@ impl ZooKeeper {
         }
         let (clock, drift, suspicion) = (Clock::boot(), Drift::default(), Suspicion::new());
         let address = options.servers.join(",") + options.chroot.as_deref().unwrap_or("");
-        let store = Arc::new(Store::new(options, clock.clone(), drift, suspicion.clone()));
+        let (hold_events, events) = tokio::sync::mpsc::unbounded_channel();
+        let store = Arc::new(Store::new(options, clock.clone(), drift, suspicion.clone(), hold_events));
         let closing = store.clone();
         let background = Background::with_cleanup("tenure-zookeeper", async move {
             let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing.sessions.close()).await;
@@ -83,6 +84,7 @@ impl ZooKeeper {
         let runtime =
             background.handle().cloned().map_err(|e| Error::unavailable(SCHEME, "start a thread", e))?;
         runtime.spawn(watch_after_delay(Arc::downgrade(&store), store.unwatched_added.clone()));
+        runtime.spawn(follow_holds(Arc::downgrade(&store), events));
         let mut info = Info::new(SCHEME, Environment::with_clock(clock));
         info.fenced = true;
         info.liveness = Liveness::Session;

@@ -1,22 +1,24 @@
 //! Attempts: create a node in the queue, and check which nodes are before it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures_util::future::join;
+use futures_util::future::{join, join3};
 use tenure_core::backend::Attempt;
 use tenure_core::ledger::in_use;
 use tenure_core::{Claim, Fence, HoldId, Kind};
 
 use crate::error::{RequestError, RequestResult};
 use crate::recipe::Store;
-use crate::recipe::claim_record::{AttemptState, ClaimRecord, Hold, QueueNode, QueuePosition, WakeWatch};
+use crate::recipe::claim_record::{
+    AttemptState, ClaimRecord, Hold, OwnWatch, QueueNode, QueuePosition, WakeWatch,
+};
+use crate::recipe::empty_queues::FolderWatch;
 use crate::recipe::node::{self, Child, Marker};
 use crate::recipe::permits::Permits;
 use crate::recipe::queue::Queue;
 use crate::session::Session;
-use crate::wire::{ErrorCode, Mode};
+use crate::wire::{Change, Created, ErrorCode, Mode};
 
 /// How often one attempt may lose its folder, its own node or its session before it fails.
 pub(crate) const MAX_TRIES: usize = 8;
@@ -26,8 +28,35 @@ const RETRY_BEHIND_OWN_WAITER: Duration = Duration::from_millis(50);
 
 /// The outcome of an attempt.
 pub(crate) enum Outcome {
-    Granted { fence: Fence, paths: Vec<String> },
+    Granted(Granted),
     Busy { behind: Option<HoldId> },
+}
+
+pub(crate) struct Granted {
+    pub(crate) fence: Fence,
+    pub(crate) paths: Vec<String>,
+    /// The watch of its node, if there is one already.
+    pub(crate) watch: Option<OwnWatch>,
+    /// The watch of its folder, if it was alone there.
+    pub(crate) alone: Option<Box<FolderWatch>>,
+}
+
+impl Granted {
+    pub(crate) fn new(fence: Fence, paths: Vec<String>) -> Self {
+        Self { fence, paths, watch: None, alone: None }
+    }
+
+    fn of(node: &QueueNode) -> Self {
+        Self::new(Fence(node.czxid as u64), vec![node.path.clone()])
+    }
+}
+
+/// What became of watching the node ahead.
+enum Ahead {
+    Watched,
+    Deleted,
+    /// It is deleted, and was the only one; here is the watch of the claim's own node.
+    First(OwnWatch),
 }
 
 impl Store {
@@ -69,19 +98,26 @@ impl Store {
             _ => None,
         };
         match answer {
-            Ok(Outcome::Granted { fence, paths }) => {
+            Ok(Outcome::Granted(Granted { fence, paths, watch, alone })) => {
                 let Some(session) = attempt.session.clone() else { return Ok(Attempt::Gone) };
-                record.status().queue_position = None;
                 attempt.wake_watch = None;
-                record.status().hold = Some(Hold {
-                    session: session.clone(),
-                    paths,
-                    fence,
-                    watched_connection: 0,
-                    watch_tasks: Default::default(),
-                    is_deleted: false,
-                });
-                self.watch_later(record);
+                {
+                    let mut status = record.status();
+                    status.queue_position = None;
+                    status.hold = Some(Hold {
+                        session: session.clone(),
+                        paths,
+                        fence,
+                        watched_connection: 0,
+                        watches: Box::default(),
+                        alone,
+                        is_deleted: false,
+                    });
+                }
+                match watch {
+                    Some(watch) => self.follow(record, watch),
+                    None => self.watch_later(record),
+                }
                 // After a long silence it takes two round trips to confirm that the session lives. The lock is held
                 // meanwhile, and a repeated attempt finds it.
                 match session.confirm_alive().await {
@@ -136,7 +172,7 @@ impl Store {
             _ => self.acquire_in_queue(attempt, &session, record, claim).await,
         };
         let keeps_node = match &outcome {
-            Ok(Outcome::Granted { .. }) => true,
+            Ok(Outcome::Granted(_)) => true,
             Ok(Outcome::Busy { .. }) => claim.wait.is_some() || had_node,
             // An uncertain outcome is left to the release that follows, or to the next attempt.
             Err(error) => !matches!(error, RequestError::Config(_) | RequestError::Refused(_)),
@@ -156,6 +192,11 @@ impl Store {
         claim: &Claim,
     ) -> RequestResult<Outcome> {
         let folder = record.queue_folder();
+        if let Some(watch) = attempt.take_turn(session)
+            && let Some(node) = &attempt.node
+        {
+            return Ok(Outcome::Granted(Granted { watch: Some(watch), ..Granted::of(node) }));
+        }
         for _ in 0..MAX_TRIES {
             let (queue, at) =
                 self.join_queue(attempt, session, record, &folder, marker(&claim.kind), claim).await?;
@@ -167,20 +208,30 @@ impl Store {
             }
             match queue.blocker(at, &claim.kind) {
                 None => {
+                    let folder_watch = attempt.folder_watch.take();
                     let Some(node) = &attempt.node else { continue };
-                    return Ok(Outcome::Granted {
-                        fence: Fence(node.czxid as u64),
-                        paths: vec![node.path.clone()],
-                    });
+                    let alone = folder_watch.filter(|_| queue.is_alone());
+                    return Ok(Outcome::Granted(Granted { alone, ..Granted::of(node) }));
                 }
                 Some(child) => {
                     if self.delete_orphans(session, &folder, &queue, at, record.id.client).await? {
                         continue;
                     }
-                    if claim.wait.is_none()
-                        || self.watch_predecessor(attempt, session, record, &folder, child).await?
-                    {
-                        return Ok(Outcome::Busy { behind: self.own_hold_ahead(&queue, at, record) });
+                    let is_only = queue.has_one_blocker(at, &claim.kind);
+                    let ahead = match claim.wait {
+                        None => Ahead::Watched,
+                        Some(_) => {
+                            self.watch_predecessor(attempt, session, record, &folder, child, is_only).await?
+                        }
+                    };
+                    match (ahead, &attempt.node) {
+                        (Ahead::Watched, _) => {
+                            return Ok(Outcome::Busy { behind: self.own_hold_ahead(&queue, at, record) });
+                        }
+                        (Ahead::First(watch), Some(node)) => {
+                            return Ok(Outcome::Granted(Granted { watch: Some(watch), ..Granted::of(node) }));
+                        }
+                        _ => {}
                     }
                 }
             }
@@ -215,41 +266,10 @@ impl Store {
             }
             let queue = match &attempt.node {
                 Some(_) => self.listings.list(session, folder).await?,
-                None => {
-                    let stem = format!("{folder}/{}", node::stem(record.id, marker, &self.process));
-                    let note = claim.note.as_deref().unwrap_or("").as_bytes();
-                    let create = session.client.create(&stem, note, Mode::EphemeralSequential);
-                    // Both requests are sent at once, and executed in this order. If the queue is being read, the next
-                    // list after the create is shared with others.
-                    let (created, queue) = match self.listings.begin(session, folder) {
-                        Some(turn) => {
-                            let (created, queue) = join(create, turn.list()).await;
-                            (created, Some(queue))
-                        }
-                        None => (create.await, None),
-                    };
-                    match created {
-                        Ok((stat, path)) => {
-                            self.check_owner(session, stat.owner)?;
-                            attempt.node = Some(QueueNode { path, czxid: stat.czxid });
-                        }
-                        // Empty containers may be deleted by the server at any time.
-                        Err(error) if error.is_no_node() => {
-                            self.make_folders(session, folder).await?;
-                            continue;
-                        }
-                        Err(error) => {
-                            if error.is_unknown() {
-                                attempt.record_unanswered_create();
-                            }
-                            return Err(error);
-                        }
-                    }
-                    match queue {
-                        Some(queue) => queue?,
-                        None => self.listings.list(session, folder).await?,
-                    }
-                }
+                None => match self.create_node(attempt, session, record, folder, marker, claim).await? {
+                    Some(queue) => queue,
+                    None => continue,
+                },
             };
             match attempt.node.as_ref().and_then(|node| queue.position(node.name())) {
                 Some(at) if queue.children[at].is_last_number() => {
@@ -267,6 +287,82 @@ impl Store {
             }
         }
         Err(RequestError::not_sent(format!("its nodes in {folder} were deleted by another client each time")))
+    }
+
+    /// Creates a node in `folder`, and returns the queue. `None` if it has to be tried again.
+    async fn create_node(
+        &self,
+        attempt: &mut AttemptState,
+        session: &Arc<Session>,
+        record: &ClaimRecord,
+        folder: &str,
+        marker: Marker,
+        claim: &Claim,
+    ) -> RequestResult<Option<Arc<Queue>>> {
+        let client = &session.client;
+        let stem = format!("{folder}/{}", node::stem(record.id, marker, &self.process));
+        let note = claim.note.as_deref().unwrap_or("").as_bytes();
+        let connection = session.connection_number();
+        attempt.folder_watch = None;
+        // All requests are sent at once, and executed in this order. If the queue is being read, the next list after the
+        // create is shared with others.
+        let (created, queue) = match self.empty_queues.take(session, folder) {
+            Some(empty) if empty.is_watched() => {
+                let created = client.create_together(&stem, note).await;
+                let first = created.as_ref().ok().and_then(|node| {
+                    attempt.folder_watch = empty.into_first(session, &node.path).map(Box::new);
+                    attempt.folder_watch.as_ref()?;
+                    Some(Ok(Arc::new(Queue::new([node.name()]))))
+                });
+                (created, first)
+            }
+            Some(_) => match self.listings.begin(session, folder) {
+                Some(turn) => {
+                    let create = client.create_together(&stem, note);
+                    let (created, queue, watched) =
+                        join3(create, turn.list(), client.stat_and_watch(folder)).await;
+                    let watcher = watched.ok().and_then(|(stat, watcher)| stat.map(|_| watcher));
+                    attempt.folder_watch =
+                        watcher.map(|w| Box::new(FolderWatch { connection, watcher: Some(w) }));
+                    (created, Some(queue))
+                }
+                None => (client.create_together(&stem, note).await, None),
+            },
+            // The folder may not exist: that must not concern others.
+            None => {
+                let create = client.create(&stem, note, Mode::EphemeralSequential);
+                attempt.folder_watch = Some(Box::new(FolderWatch { connection, watcher: None }));
+                match self.listings.begin(session, folder) {
+                    Some(turn) => {
+                        let (created, queue) = join(create, turn.list()).await;
+                        (created, Some(queue))
+                    }
+                    None => (create.await, None),
+                }
+            }
+        };
+        match created {
+            Ok(Created { path, czxid, owner }) => {
+                self.check_owner(session, owner)?;
+                attempt.node = Some(QueueNode { path, czxid });
+            }
+            // Empty containers may be deleted by the server at any time.
+            Err(error) if error.is_no_node() => {
+                self.make_folders(session, folder).await?;
+                return Ok(None);
+            }
+            Err(error) if error.is_rolled_back() => return Ok(None),
+            Err(error) => {
+                if error.is_unknown() {
+                    attempt.record_unanswered_create();
+                }
+                return Err(error);
+            }
+        }
+        match queue {
+            Some(queue) => queue.map(Some),
+            None => self.listings.list(session, folder).await.map(Some),
+        }
     }
 
     /// Looks for a node whose creation was not answered.
@@ -332,32 +428,49 @@ impl Store {
         ))
     }
 
-    /// Watches `child`, to wake the watch of this claim when it is deleted. Returns `false` if it is deleted already.
-    pub(crate) async fn watch_predecessor(
-        &self,
+    /// Watches `child`, to wake the watch of this claim when it is deleted. If it is the only one that blocks the claim,
+    /// also watches the claim's own node, so that no request is needed then.
+    async fn watch_predecessor(
+        self: &Arc<Self>,
         attempt: &mut AttemptState,
         session: &Arc<Session>,
         record: &ClaimRecord,
         folder: &str,
         child: &Child,
-    ) -> RequestResult<bool> {
+        is_only: bool,
+    ) -> RequestResult<Ahead> {
         if !self.subscribers.has_subscriber(record.id) {
-            return Ok(true);
+            return Ok(Ahead::Watched);
         }
         let path = format!("{folder}/{}", child.name);
         if attempt.wake_watch.as_ref().is_some_and(|watch| watch.is_set_on(&path)) {
-            return Ok(true);
+            return Ok(Ahead::Watched);
         }
+        let connection = session.connection_number();
         // Uses a read, since an exists request would leave a watch behind if the node does not exist.
-        let watcher = match session.client.read_and_watch(&path).await {
+        let ahead = session.client.read_and_watch(&path);
+        let (ahead, own) = match attempt.node.as_ref().filter(|_| is_only) {
+            Some(node) => {
+                // In this order: what this watch reports is no older than the first answer.
+                let (ahead, own) = join(ahead, session.client.read_and_watch(&node.path)).await;
+                (ahead, own.ok())
+            }
+            None => (ahead.await, None),
+        };
+        let own = own.filter(|(_, stat, _)| stat.owner == session.id).map(|(data, _, watcher)| {
+            record.check_revocation(&data);
+            OwnWatch { connection, watcher }
+        });
+        let watcher = match ahead {
             Ok((_, _, watcher)) => watcher,
-            Err(error) if error.is_no_node() => return Ok(false),
+            Err(error) if error.is_no_node() => {
+                let own = own.filter(|own| own.is_current(session));
+                return Ok(own.map_or(Ahead::Deleted, Ahead::First));
+            }
             Err(error) => return Err(error),
         };
-        self.wake_on(attempt, record, path, async move {
-            watcher.changed().await;
-        });
-        Ok(true)
+        self.wake_on(attempt, record, path, watcher.changed(), own);
+        Ok(Ahead::Watched)
     }
 
     /// Wakes the watch of this claim when `change` completes.
@@ -366,17 +479,16 @@ impl Store {
         attempt: &mut AttemptState,
         record: &ClaimRecord,
         path: String,
-        change: impl Future<Output = ()> + Send + 'static,
+        change: impl Future<Output = Change> + Send + 'static,
+        own: Option<OwnWatch>,
     ) {
-        let (subscribers, id, fired) =
-            (self.subscribers.clone(), record.id, Arc::new(AtomicBool::new(false)));
+        let (subscribers, id, fired) = (self.subscribers.clone(), record.id, Arc::new(OnceLock::new()));
         let done = fired.clone();
         let task = tokio::spawn(async move {
-            change.await;
-            done.store(true, SeqCst);
+            let _ = done.set(change.await);
             subscribers.notify(id);
         });
-        attempt.wake_watch = Some(WakeWatch { path, fired, task: task.abort_handle() });
+        attempt.wake_watch = Some(Box::new(WakeWatch { path, fired, task: task.abort_handle(), own }));
     }
 
     /// A read under the owner's own write lock shares the writer's queue position. `None` when there is no such
@@ -407,7 +519,7 @@ impl Store {
             (Ok(_) | Err(RequestError::Refused(ErrorCode::NODE_EXISTS)), Ok(names))
                 if names.contains(&name) =>
             {
-                Some(Ok(Outcome::Granted { fence, paths: vec![path] }))
+                Some(Ok(Outcome::Granted(Granted::new(fence, vec![path]))))
             }
             (Ok(_) | Err(RequestError::Refused(ErrorCode::NODE_EXISTS)), Ok(_)) => {
                 self.delete_or_retry(session, path).await;

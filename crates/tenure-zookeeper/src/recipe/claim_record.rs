@@ -1,15 +1,16 @@
 //! What this process knows about each of its claims, from the first attempt until all its nodes are deleted.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use tenure_core::{Claim, Fence, HoldId, Kind};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use crate::recipe::empty_queues::FolderWatch;
 use crate::recipe::path::{LEASES, LOCKS};
 use crate::session::Session;
+use crate::wire::{Change, Watcher};
 
 /// All claims of this client that may have nodes in the store.
 #[derive(Debug, Default)]
@@ -33,7 +34,9 @@ impl ClaimRecords {
         }
         let record = Arc::new(ClaimRecord::new(claim, path));
         index.by_id.insert(claim.id, record.clone());
-        index.by_path.entry(path.to_owned()).or_default().push(record.clone());
+        // Most names have one claim at a time.
+        let same_path = index.by_path.entry(path.to_owned()).or_insert_with(|| Vec::with_capacity(1));
+        same_path.push(record.clone());
         record
     }
 
@@ -90,8 +93,8 @@ pub(crate) struct ClaimRecord {
     pub(crate) attempt: tokio::sync::Mutex<AttemptState>,
     /// State for readers that cannot wait for `attempt`.
     status: Mutex<Status>,
-    /// Whether the holder was asked to release.
-    pub(crate) revocation_requested: watch::Sender<bool>,
+    /// Whether the holder was asked to release. Few are, or ask whether they are.
+    revocation: OnceLock<watch::Sender<bool>>,
 }
 
 #[derive(Debug, Default)]
@@ -118,7 +121,9 @@ pub(crate) struct Hold {
     pub(crate) fence: Fence,
     /// The number of the connection over which its nodes are watched; 0 if they are not watched yet.
     pub(crate) watched_connection: u64,
-    pub(crate) watch_tasks: WatchTasks,
+    pub(crate) watches: Box<[Watcher]>,
+    /// The watch of its folder, if it was alone there.
+    pub(crate) alone: Option<Box<FolderWatch>>,
     /// Whether a node of it was deleted by another client.
     pub(crate) is_deleted: bool,
 }
@@ -126,16 +131,6 @@ pub(crate) struct Hold {
 impl Hold {
     pub(crate) fn is_valid(&self) -> bool {
         !self.is_deleted && !self.session.is_over()
-    }
-}
-
-/// Tasks that are aborted with the hold.
-#[derive(Debug, Default)]
-pub(crate) struct WatchTasks(pub(crate) Vec<AbortHandle>);
-
-impl Drop for WatchTasks {
-    fn drop(&mut self) {
-        self.0.iter().for_each(AbortHandle::abort);
     }
 }
 
@@ -155,7 +150,9 @@ pub(crate) struct AttemptState {
     pub(crate) is_position_invalid: bool,
     /// No more nodes are created.
     pub(crate) is_released: bool,
-    pub(crate) wake_watch: Option<WakeWatch>,
+    pub(crate) wake_watch: Option<Box<WakeWatch>>,
+    /// The watch of its folder, set together with its node, or before.
+    pub(crate) folder_watch: Option<Box<FolderWatch>>,
 }
 
 #[derive(Clone, Debug)]
@@ -174,13 +171,36 @@ impl QueueNode {
 #[derive(Debug)]
 pub(crate) struct WakeWatch {
     pub(crate) path: String,
-    pub(crate) fired: Arc<AtomicBool>,
+    /// What has happened.
+    pub(crate) fired: Arc<OnceLock<Change>>,
     pub(crate) task: AbortHandle,
+    /// The watch of the claim's own node, if the other node is the only one that blocks it.
+    pub(crate) own: Option<OwnWatch>,
+}
+
+/// The watch of a claim's own node.
+#[derive(Debug)]
+pub(crate) struct OwnWatch {
+    /// The connection over which it was set.
+    pub(crate) connection: u64,
+    pub(crate) watcher: Watcher,
+}
+
+impl OwnWatch {
+    /// Whether the node has been there since the watch was set, as far as the server has reported.
+    pub(crate) fn is_current(&self, session: &Session) -> bool {
+        self.connection == session.connection_number() && !self.watcher.has_fired()
+    }
 }
 
 impl WakeWatch {
     pub(crate) fn is_set_on(&self, path: &str) -> bool {
-        self.path == path && !self.fired.load(SeqCst)
+        self.path == path && self.fired.get().is_none()
+    }
+
+    /// Whether the node that blocked the claim is deleted.
+    fn is_over(&self) -> bool {
+        self.fired.get() == Some(&Change::Deleted)
     }
 }
 
@@ -198,12 +218,17 @@ impl ClaimRecord {
             path: path.to_owned(),
             attempt: tokio::sync::Mutex::default(),
             status: Mutex::default(),
-            revocation_requested: watch::Sender::new(false),
+            revocation: OnceLock::new(),
         }
     }
 
     pub(crate) fn status(&self) -> MutexGuard<'_, Status> {
         self.status.lock().unwrap()
+    }
+
+    /// Whether the holder was asked to release.
+    pub(crate) fn revocation(&self) -> &watch::Sender<bool> {
+        self.revocation.get_or_init(|| watch::Sender::new(false))
     }
 
     /// Whether it has a node, by the local clock and without a request.
@@ -247,6 +272,14 @@ impl AttemptState {
     pub(crate) fn record_unanswered_read_under_write(&mut self) {
         self.record_unanswered_create();
         self.is_position_invalid = true;
+    }
+
+    /// Returns the watch of its own node if the claim is certainly first now: the only node that blocked it was deleted
+    /// before its own, if that was deleted at all. The server reports changes in their order.
+    pub(crate) fn take_turn(&mut self, session: &Session) -> Option<OwnWatch> {
+        self.wake_watch.as_ref().filter(|watch| watch.is_over())?;
+        let mut watch = self.wake_watch.take()?;
+        watch.own.take().filter(|own| own.is_current(session))
     }
 
     /// Whether it certainly has no node in the store.

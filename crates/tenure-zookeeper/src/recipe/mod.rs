@@ -3,6 +3,7 @@
 pub(crate) mod attempt;
 pub(crate) mod claim_record;
 pub(crate) mod counters;
+pub(crate) mod empty_queues;
 mod folders;
 pub(crate) mod keyed_mutex;
 mod listings;
@@ -36,12 +37,14 @@ use tenure_core::{Clock, Drift, Process, Suspicion};
 use tokio::sync::Notify;
 
 use self::claim_record::{ClaimRecord, ClaimRecords};
+use self::empty_queues::EmptyQueues;
 use self::keyed_mutex::KeyedMutex;
 use self::listings::Listings;
 use self::path::Paths;
 use crate::options::Options;
 use crate::session::manager::SessionManager;
 use crate::subscribers::Subscribers;
+use crate::wire::HoldEvents;
 
 /// The state that all tasks of a store share.
 #[derive(Debug)]
@@ -56,16 +59,25 @@ pub(crate) struct Store {
     /// New holds whose nodes are not watched yet.
     pub(crate) unwatched: Mutex<Vec<Weak<ClaimRecord>>>,
     pub(crate) unwatched_added: Arc<Notify>,
+    /// What happens to the nodes of holds.
+    pub(crate) hold_events: HoldEvents,
     /// Nodes whose deletion is pending.
     pub(crate) pending_deletes: Mutex<HashSet<String>>,
     /// Paths of ledgers that only remember past operations.
     pub(crate) prune_scheduled: Mutex<HashSet<String>>,
     pub(crate) counter_mutex: KeyedMutex,
     pub(crate) listings: Arc<Listings>,
+    pub(crate) empty_queues: EmptyQueues,
 }
 
 impl Store {
-    pub(crate) fn new(options: Options, clock: Clock, drift: Drift, suspicion: Suspicion) -> Self {
+    pub(crate) fn new(
+        options: Options,
+        clock: Clock,
+        drift: Drift,
+        suspicion: Suspicion,
+        hold_events: HoldEvents,
+    ) -> Self {
         let subscribers = Arc::new(Subscribers::default());
         let paths = Paths::new(options.prefix.clone());
         let sessions =
@@ -80,10 +92,12 @@ impl Store {
             process: Process::current().clone(),
             unwatched: Mutex::default(),
             unwatched_added: Arc::new(Notify::new()),
+            hold_events,
             pending_deletes: Mutex::default(),
             prune_scheduled: Mutex::default(),
             counter_mutex: KeyedMutex::default(),
             listings: Arc::default(),
+            empty_queues: EmptyQueues::default(),
         }
     }
 }

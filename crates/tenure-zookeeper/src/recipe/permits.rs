@@ -9,13 +9,13 @@ use tenure_core::{Claim, Fence, HoldId, Kind};
 
 use crate::error::{RequestError, RequestResult, SCHEME};
 use crate::recipe::Store;
-use crate::recipe::attempt::{MAX_TRIES, Outcome, queue_changed_too_often};
+use crate::recipe::attempt::{Granted, MAX_TRIES, Outcome, queue_changed_too_often};
 use crate::recipe::claim_record::{AttemptState, ClaimRecord, QueueNode};
 use crate::recipe::node::{self, Marker};
 use crate::recipe::path::{COUNTERS, LEASES};
 use crate::recipe::queue::Queue;
 use crate::session::Session;
-use crate::wire::{Mode, Watcher};
+use crate::wire::{Change, Mode, Watcher};
 
 /// One claim for `n` permits of a semaphore.
 pub(crate) struct Permits<'a> {
@@ -125,7 +125,7 @@ impl Permits<'_> {
             (_, Err(error)) if error.is_no_node() => return Ok(false),
             ((_, size_watch), predecessor_watch) => (size_watch, predecessor_watch?.2),
         };
-        store.wake_on(attempt, record, ahead.to_owned(), first_change(predecessor_watch, size_watch));
+        store.wake_on(attempt, record, ahead.to_owned(), first_change(predecessor_watch, size_watch), None);
         Ok(true)
     }
 
@@ -171,23 +171,23 @@ impl Permits<'_> {
                 if error.is_unknown() {
                     attempt.record_unanswered_create();
                 }
-                made.into_iter().for_each(|(_, path)| store.delete_in_background(session, path));
+                made.into_iter().for_each(|one| store.delete_in_background(session, one.path));
                 return Err(error);
             }
         };
-        for (stat, _) in &made {
-            store.check_owner(session, stat.owner)?;
+        for one in &made {
+            store.check_owner(session, one.owner)?;
         }
         // Nobody else takes while we are first, unless our queue node was deleted.
         if used > size {
-            for (_, path) in made {
-                store.delete_or_retry(session, path).await;
+            for one in made {
+                store.delete_or_retry(session, one.path).await;
             }
             return Ok(None);
         }
-        let fence = made.iter().map(|(stat, _)| stat.czxid).max().unwrap_or(0);
-        let paths = made.into_iter().map(|(_, path)| path).collect();
-        Ok(Some(Outcome::Granted { fence: Fence(fence as u64), paths }))
+        let fence = made.iter().map(|one| one.czxid).max().unwrap_or(0);
+        let paths = made.into_iter().map(|one| one.path).collect();
+        Ok(Some(Outcome::Granted(Granted::new(Fence(fence as u64), paths))))
     }
 
     async fn size(&self, in_use: Option<bool>) -> RequestResult<Option<u64>> {
@@ -237,7 +237,7 @@ impl Permits<'_> {
             leases_watch => leases_watch?,
         };
         let (leases_watch, size_watch) = (leases_watch.1, size_watch?.1);
-        store.wake_on(attempt, record, leases.to_owned(), first_change(leases_watch, size_watch));
+        store.wake_on(attempt, record, leases.to_owned(), first_change(leases_watch, size_watch), None);
         Ok(())
     }
 
@@ -250,9 +250,9 @@ impl Permits<'_> {
     }
 }
 
-async fn first_change(one: Watcher, other: Watcher) {
+async fn first_change(one: Watcher, other: Watcher) -> Change {
     tokio::select! {
-        _ = one.changed() => {}
-        _ = other.changed() => {}
+        change = one.changed() => change,
+        change = other.changed() => change,
     }
 }

@@ -63,6 +63,23 @@ impl Queue {
         admits(kind, 0, [(&holder.0, &holder.1)].into_iter()).err().map(|_| nearest)
     }
 
+    /// Whether the node at `at`, which one blocks, is first once that one is deleted: none is ahead of it then, and none
+    /// comes ahead of it. A writer may have reads of its owner beside it, which come while it holds.
+    pub(crate) fn has_one_blocker(&self, at: usize, kind: &Kind) -> bool {
+        match kind {
+            Kind::Write => false,
+            Kind::Read { .. } => {
+                self.children.iter().take(at).filter(|child| child.marker == Marker::Write).count() == 1
+            }
+            _ => at == 1,
+        }
+    }
+
+    /// Whether there is one node, and nothing else of a recipe.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.children.len() == 1 && !self.has_ledger
+    }
+
     /// Nodes of the same client ahead of the one at `at`, in order.
     pub(crate) fn holds_ahead(&self, at: usize, client: ClientId) -> impl Iterator<Item = HoldId> {
         self.children.iter().take(at).filter_map(Child::id).filter(move |id| id.client == client)
@@ -198,6 +215,17 @@ mod tests {
         let left = queue(&["r-__READ__0000000001", "x-__READ__0000000002", "y-__WRIT__0000000003"]);
         assert_eq!(left.holder_count(), 2);
         assert_eq!(behind(&left, "x-__READ__0000000002", READ), None);
+    }
+
+    #[test]
+    fn only_the_last_blocker_clears_the_way() {
+        let q = queue(&["a-lock-0000000001", "b-lock-0000000002", "c-lock-0000000003"]);
+        assert!(q.has_one_blocker(1, &Kind::Lock) && !q.has_one_blocker(2, &Kind::Lock));
+        let q = queue(&["w-__WRIT__0000000001", "x-__READ__0000000002", "y-__READ__0000000003"]);
+        assert!(q.has_one_blocker(1, &READ) && q.has_one_blocker(2, &READ));
+        let q = queue(&["v-__WRIT__0000000001", "w-__WRIT__0000000002", "x-__READ__0000000003"]);
+        assert!(!q.has_one_blocker(2, &READ), "the first one is still there");
+        assert!(!q.has_one_blocker(1, &Kind::Write), "the first one may read until after its release");
     }
 
     #[test]

@@ -38,7 +38,10 @@ impl Store {
         };
         self.records.remove(record.id);
         let mut paths: Vec<String> = attempt.node.take().into_iter().map(|node| node.path).collect();
-        paths.extend(hold.map(|hold| hold.paths.clone()).into_iter().flatten());
+        let alone = hold.and_then(|mut hold| {
+            paths.extend(std::mem::take(&mut hold.paths));
+            hold.alone.take()
+        });
         // The held node is usually the queue node itself; delete it once.
         paths.sort_unstable();
         paths.dedup();
@@ -48,7 +51,12 @@ impl Store {
         if attempt.search_on_release {
             self.delete_late_nodes(&session, record.path.clone(), record.kind, record.id);
         }
-        self.delete_nodes(&session, paths).await
+        let left = alone.zip(paths.first().cloned()).filter(|_| paths.len() == 1);
+        let released = self.delete_nodes(&session, paths).await?;
+        if let (Released::Freed, Some((folder, path))) = (&released, left) {
+            self.empty_queues.insert(&session, &path, *folder);
+        }
+        Ok(released)
     }
 
     /// Deletes all nodes of this hold id, whichever process created them.

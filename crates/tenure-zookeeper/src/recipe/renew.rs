@@ -5,15 +5,16 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tenure_core::Claim;
 use tenure_core::backend::Renewal;
+use tenure_core::{Claim, HoldId};
+use tokio::sync::mpsc;
 
 use crate::error::{RequestError, RequestResult};
 use crate::recipe::Store;
-use crate::recipe::claim_record::{ClaimRecord, WatchTasks};
+use crate::recipe::claim_record::{ClaimRecord, Hold, OwnWatch};
 use crate::recipe::revoke::REVOKE;
 use crate::session::Session;
-use crate::wire::{Change, ErrorCode, Watcher};
+use crate::wire::Change;
 
 /// How long a lock is held before its nodes are watched, so that short holds cost no request.
 const WATCH_DELAY: Duration = Duration::from_millis(50);
@@ -116,14 +117,12 @@ impl Store {
         };
         let connection = session.connection_number();
         let answers = join_all(paths.iter().map(|path| session.client.read_and_watch(path))).await;
-        let (mut watches, mut there) = (WatchTasks::default(), true);
-        for (path, answer) in paths.iter().zip(answers) {
+        let (mut watches, mut there) = (Vec::with_capacity(paths.len()), true);
+        for answer in answers {
             match answer {
                 Ok((data, stat, watcher)) if stat.owner == session.id => {
                     record.check_revocation(&data);
-                    let (store, of) = (Arc::downgrade(self), Arc::downgrade(record));
-                    let following = follow_node(store, of, session.clone(), path.clone(), watcher);
-                    watches.0.push(tokio::spawn(following).abort_handle());
+                    watches.push(watcher.follow(record.id, &self.hold_events));
                 }
                 Ok(_) => there = false,
                 Err(error) if error.is_no_node() => there = false,
@@ -132,10 +131,27 @@ impl Store {
         }
         if let Some(hold) = record.status().hold.as_mut().filter(|hold| hold.paths == paths) {
             hold.watched_connection = connection;
-            hold.watch_tasks = watches;
+            hold.watches = watches.into_boxed_slice();
             hold.is_deleted |= !there;
         }
         Ok(there)
+    }
+
+    /// Watches the node of a hold by a watch that is set already.
+    pub(crate) fn follow(&self, record: &ClaimRecord, OwnWatch { connection, watcher }: OwnWatch) {
+        if let Some(hold) = record.status().hold.as_mut() {
+            hold.watched_connection = connection;
+            hold.watches = Box::new([watcher.follow(record.id, &self.hold_events)]);
+        }
+    }
+
+    /// Has the hold checked, whose nodes may be gone.
+    fn doubt(&self, record: &ClaimRecord, is_deleted: bool) {
+        if let Some(hold) = record.status().hold.as_mut() {
+            hold.is_deleted |= is_deleted;
+            hold.watched_connection = 0;
+        }
+        self.suspicion.raise();
     }
 
     /// Schedules watching its nodes, if it is still held then.
@@ -171,45 +187,37 @@ pub(crate) async fn watch_after_delay(store: Weak<Store>, unwatched_added: Arc<t
     }
 }
 
-/// Reacts to changes of a node of a hold.
-async fn follow_node(
+/// Reacts to changes of the nodes of holds.
+pub(crate) async fn follow_holds(
     store: Weak<Store>,
-    record: Weak<ClaimRecord>,
-    session: Arc<Session>,
-    path: String,
-    mut watcher: Watcher,
+    mut events: mpsc::UnboundedReceiver<(HoldId, u64, Change)>,
 ) {
-    loop {
-        let change = watcher.changed().await;
-        let (Some(store), Some(record)) = (store.upgrade(), record.upgrade()) else { return };
-        let next = match change {
-            Change::Deleted => Err(ErrorCode::NO_NODE.into()),
+    while let Some((id, watch, change)) = events.recv().await {
+        let Some(store) = store.upgrade() else { return };
+        let Some(record) = store.records.get(id) else { continue };
+        // Not an event of an earlier node, or of one that was released since.
+        let is_current = |hold: &Hold| hold.watches.iter().any(|watcher| watcher.id() == watch);
+        if !record.status().hold.as_ref().is_some_and(is_current) {
+            continue;
+        }
+        match change {
+            Change::Deleted => store.doubt(&record, true),
             // The task that follows the session reports its end.
-            Change::SessionOver => return,
-            _ => session.client.read_and_watch(&path).await,
-        };
-        match next {
-            Ok((data, _, next)) => {
-                record.check_revocation(&data);
-                watcher = next;
-            }
-            Err(error) => {
-                if let Some(hold) = record.status().hold.as_mut() {
-                    hold.is_deleted |= error.is_no_node();
-                    hold.watched_connection = 0;
+            Change::SessionOver => {}
+            _ => drop(tokio::spawn(async move {
+                if !matches!(store.watch_nodes(&record).await, Ok(true)) {
+                    store.doubt(&record, false);
                 }
-                store.suspicion.raise();
-                return;
-            }
+            })),
         }
     }
 }
 
 impl ClaimRecord {
     /// Handles the data of the hold's node, which may ask the holder to release.
-    fn check_revocation(&self, data: &[u8]) {
+    pub(crate) fn check_revocation(&self, data: &[u8]) {
         if data == REVOKE {
-            self.revocation_requested.send_replace(true);
+            self.revocation().send_replace(true);
         }
     }
 }

@@ -54,7 +54,7 @@ impl Store {
     pub(crate) async fn revoked(self: &Arc<Self>, claim: &Claim) -> RequestResult<Box<dyn Watch>> {
         let nothing = || RequestError::not_sent("it is no longer held");
         let record = self.records.get(claim.id).ok_or_else(nothing)?;
-        let asked = record.revocation_requested.subscribe();
+        let asked = record.revocation().subscribe();
         let unwatched = record
             .status()
             .hold

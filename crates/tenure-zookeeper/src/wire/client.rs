@@ -144,7 +144,7 @@ impl Client {
     }
 
     pub(super) fn register_watch(&self, of: WatchTarget, path: &str, outlives_watchers: bool) -> Watcher {
-        self.0.watches.register(of, self.full_path(path).into_owned(), outlives_watchers)
+        self.0.watches.register(of, &self.full_path(path), outlives_watchers)
     }
 
     /// The path on the server, with the chroot.

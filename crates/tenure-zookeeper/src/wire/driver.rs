@@ -10,17 +10,18 @@ use bytes::{Buf, BytesMut};
 use tenure_core::backend::{Backoff, Cause, Reason};
 use tenure_core::{Error, Time};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::client::{ConnectionState, Phase, Shared};
 use super::connect::{ConnectError, Connection, MAX_REPLY, SessionCredentials, next_frame};
 use super::error_code::ErrorCode;
 use super::jute::{Decoder, Encoder, protocol_error};
+use super::multi;
+use super::request_queue::{Answer, Caller};
 use super::servers::Servers;
 use super::watch_registry::{Change, SetWatches, WatchTarget};
 use crate::credentials::Digest;
-use crate::error::{RequestError, RequestResult, SCHEME};
+use crate::error::{RequestError, SCHEME};
 
 const REMOVE_WATCHES: i32 = 18;
 const PING: i32 = 11;
@@ -38,6 +39,9 @@ const XID_SET_WATCHES: i32 = -8;
 const MAX_SET_WATCHES_BYTES: usize = 128 * 1024;
 /// How much is written at once, and how much room there is to read into.
 const CHUNK: usize = 64 * 1024;
+/// How many creates and deletes, or transactions of them, may be in flight before those that follow wait for an answer.
+/// Meanwhile they become one transaction.
+const MAX_WRITES: usize = 4;
 /// The delays between connection attempts.
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
 /// A connection that lasts this long resets the backoff.
@@ -49,13 +53,34 @@ pub(crate) struct Driver {
     /// The login that was sent last over this connection, and how many are not answered.
     sent_login: Option<Digest>,
     unanswered_logins: u32,
-    /// Requests in flight, answered in this order. Some have no caller.
-    sent: VecDeque<(i32, Option<oneshot::Sender<RequestResult<BytesMut>>>)>,
+    /// Requests in flight, answered in this order.
+    sent: VecDeque<Sent>,
+    /// How many of them are creates and deletes that might have waited for each other.
+    writes: usize,
     /// The number of the request that closes the session.
     close_xid: Option<i32>,
     backoff: Backoff,
     /// When the last complete frame was received.
     last_received: Time,
+}
+
+/// A request in flight: its callers are none, one, or those of a transaction.
+struct Sent {
+    xid: i32,
+    callers: Vec<Caller>,
+    is_write: bool,
+}
+
+impl Sent {
+    fn without_caller(xid: i32) -> Self {
+        Self { xid, callers: Vec::new(), is_write: false }
+    }
+
+    fn fail(self, why: &RequestError) {
+        for caller in self.callers {
+            let _ = caller.send(Err(why.clone()));
+        }
+    }
 }
 
 /// Why a connection ended.
@@ -79,6 +104,7 @@ impl Driver {
             sent_login: None,
             unanswered_logins: 0,
             sent: VecDeque::new(),
+            writes: 0,
             close_xid: None,
             backoff: BACKOFF,
             last_received,
@@ -95,9 +121,7 @@ impl Driver {
             };
             tracing::debug!(session = self.shared.id, %why, "the connection to ZooKeeper is lost");
             let why = Reason::from(why).at("the connection was lost");
-            for (_, reply) in self.sent.drain(..) {
-                reply.map(|reply| reply.send(Err(RequestError::Unknown(why.clone()))));
-            }
+            self.fail_sent(&RequestError::Unknown(why.clone()));
             self.shared.requests.set_outage(Some(why));
             self.shared.connection.send_modify(|state| state.phase = Phase::Disconnected);
             match begun.elapsed() < STABLE_AFTER {
@@ -126,12 +150,15 @@ impl Driver {
                 };
             });
         };
-        for (_, reply) in self.sent.drain(..) {
-            reply.map(|reply| reply.send(Err(over.clone())));
-        }
+        self.fail_sent(&over);
         self.shared.requests.fail_all(over);
         self.shared.connection.send_modify(|state| state.phase = Phase::SessionOver);
         self.shared.watches.end_session();
+    }
+
+    fn fail_sent(&mut self, why: &RequestError) {
+        self.sent.drain(..).for_each(|sent| sent.fail(why));
+        self.writes = 0;
     }
 
     /// Reconnects. Returns `None` when the session is over: either the servers do not know it, or it has expired by
@@ -273,22 +300,28 @@ impl Driver {
         if self.unanswered_logins > 0 {
             return;
         }
-        while out.len() < CHUNK
-            && let Some(request) = self.shared.requests.pop()
-        {
-            out.extend(request.frame);
-            self.sent.push_back((request.xid, Some(request.reply)));
+        while out.len() < CHUNK {
+            let together = self.shared.requests.pop(self.writes >= MAX_WRITES);
+            let Some(first) = together.first() else { break };
+            let (xid, is_write) = (first.xid, first.part.is_some());
+            match &*together {
+                [one] => out.extend_from_slice(&one.frame),
+                all => out.extend(multi::frame(all)),
+            }
+            self.writes += usize::from(is_write);
+            let callers = together.into_iter().map(|request| request.reply).collect();
+            self.sent.push_back(Sent { xid, callers, is_write });
         }
         for (of, path) in self.shared.watches.take_unwanted() {
             let kind = if of == WatchTarget::Children { 1 } else { 2 };
             let xid = self.shared.requests.next_xid();
-            out.extend(Encoder::new().int(xid).int(REMOVE_WATCHES).bytes(path).int(kind).frame());
-            self.sent.push_back((xid, None));
+            out.extend(Encoder::new().int(xid).int(REMOVE_WATCHES).bytes(&*path).int(kind).frame());
+            self.sent.push_back(Sent::without_caller(xid));
         }
-        if out.len() < CHUNK && self.close_xid.is_none() && self.shared.requests.is_closing() {
+        if self.close_xid.is_none() && self.shared.requests.is_drained() {
             let xid = self.shared.requests.next_xid();
             out.extend(Encoder::new().int(xid).int(CLOSE).frame());
-            self.sent.push_back((xid, None));
+            self.sent.push_back(Sent::without_caller(xid));
             self.close_xid = Some(xid);
         }
     }
@@ -321,13 +354,12 @@ impl Driver {
             _ => {}
         }
         credentials.last_zxid = credentials.last_zxid.max(zxid);
-        let Some((sent, reply)) = self.sent.pop_front() else {
+        let Some(sent) = self.sent.pop_front() else {
             return Err(protocol_error("an answer without a request").into());
         };
-        if sent != xid {
-            reply.map(|reply| {
-                reply.send(Err(RequestError::unknown("the server answered another request instead")))
-            });
+        self.writes -= usize::from(sent.is_write);
+        if sent.xid != xid {
+            sent.fail(&RequestError::unknown("the server answered another request instead"));
             return Err(protocol_error("answers are out of order").into());
         }
         if self.close_xid == Some(xid) {
@@ -335,22 +367,47 @@ impl Driver {
                 "the session was closed".into(),
             )));
         }
-        let answer = match code {
-            0 => {
-                frame.advance(16);
-                Ok(frame)
+        if code != 0 {
+            return self.on_refusal(sent, ErrorCode(code));
+        }
+        frame.advance(16);
+        if sent.callers.len() < 2 {
+            sent.callers
+                .into_iter()
+                .for_each(|caller| drop(caller.send(Ok(Answer { zxid, body: frame.split() }))));
+            return Ok(());
+        }
+        match multi::answers(&frame) {
+            Ok(answers) if answers.len() == sent.callers.len() => {
+                for (caller, answer) in sent.callers.into_iter().zip(answers) {
+                    let _ = caller.send(answer.map(|body| Answer { zxid, body }).map_err(Into::into));
+                }
+                Ok(())
             }
-            code => Err(RequestError::from(ErrorCode(code))),
-        };
-        let over = match &answer {
-            Err(RequestError::SessionEnded(_)) => {
-                Some(RequestError::SessionEnded("the session has expired".into()))
+            answers => {
+                sent.fail(&RequestError::unknown("the server's answer to a transaction cannot be read"));
+                Err(answers
+                    .err()
+                    .unwrap_or_else(|| protocol_error("answers of a transaction are missing"))
+                    .into())
             }
-            Err(error @ RequestError::Config(_)) => Some(error.clone()),
-            _ => None,
-        };
-        reply.map(|reply| reply.send(answer));
-        over.map_or(Ok(()), |over| Err(Interruption::SessionOver(over)))
+        }
+    }
+
+    fn on_refusal(&self, sent: Sent, code: ErrorCode) -> Result<(), Interruption> {
+        let error = RequestError::from(code);
+        match &error {
+            // None of them was executed. One by one, each gets the answer that it is due.
+            RequestError::Refused(_) if sent.callers.len() > 1 => sent.fail(&ErrorCode::ROLLED_BACK.into()),
+            error => sent.fail(error),
+        }
+        match error {
+            RequestError::SessionEnded(_) => {
+                Err(Interruption::SessionOver(RequestError::SessionEnded("the session has expired".into())))
+            }
+            RequestError::Config(_) => Err(Interruption::SessionOver(error)),
+            _ => Ok(()),
+        }
     }
 
     /// One that worked before is probably being changed, on the servers or here, so another one is asked for. Meanwhile

@@ -7,6 +7,8 @@ use std::fmt;
 pub(crate) struct ErrorCode(pub(crate) i32);
 
 impl ErrorCode {
+    /// Another request of the same transaction was refused.
+    pub(crate) const ROLLED_BACK: Self = Self(-2);
     pub(crate) const NO_NODE: Self = Self(-101);
     pub(crate) const NO_AUTH: Self = Self(-102);
     pub(crate) const BAD_VERSION: Self = Self(-103);
@@ -26,6 +28,7 @@ impl ErrorCode {
 
     fn name(self) -> Option<&'static str> {
         Some(match self {
+            Self::ROLLED_BACK => "another request of its transaction was refused",
             Self(-6) => "the request is not supported",
             Self(-8) => "bad arguments",
             Self::NO_NODE => "no such node",

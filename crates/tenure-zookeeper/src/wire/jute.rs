@@ -34,6 +34,12 @@ impl Encoder {
         out
     }
 
+    /// What is encoded already.
+    pub(crate) fn raw(mut self, encoded: &[u8]) -> Self {
+        self.0.extend(encoded);
+        self
+    }
+
     pub(crate) fn strings(self, strings: &[String]) -> Self {
         strings.iter().fold(self.int(length(strings.len())), Self::bytes)
     }
@@ -72,6 +78,15 @@ impl<'a> Decoder<'a> {
         Ok(i64::from_be_bytes(self.take(8)?.try_into().map_err(|_| protocol_error("a number is cut off"))?))
     }
 
+    pub(crate) fn boolean(&mut self) -> Result<bool> {
+        Ok(self.take(1)? != [0])
+    }
+
+    /// Whether there is no more.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The length -1 means no bytes.
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8]> {
         let n = self.int()?.max(0);
@@ -104,7 +119,7 @@ mod tests {
         assert_eq!(length, (content.len() as i32).to_be_bytes());
         let mut read = Decoder(content);
         assert_eq!((read.int().unwrap(), read.long().unwrap()), (-7, 1 << 40));
-        assert_eq!(read.take(1).unwrap(), [1]);
+        assert!(read.boolean().unwrap());
         assert_eq!(read.string().unwrap(), "text");
         assert_eq!(read.strings().unwrap(), list);
         assert!(read.int().is_err());

@@ -18,6 +18,11 @@ mod error_code;
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
 )]
 mod jute;
+#[cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
+mod multi;
 mod request_queue;
 #[cfg_attr(
     not(test),
@@ -33,6 +38,6 @@ mod watch_registry;
 pub(crate) use client::{Client, ConnectionState, Phase};
 pub(crate) use connect::Address;
 pub(crate) use error_code::ErrorCode;
-pub(crate) use requests::{LARGEST, Mode, Stat};
+pub(crate) use requests::{Created, LARGEST, Mode, Stat};
 pub(crate) use servers::resolve_host;
-pub(crate) use watch_registry::{Change, Watcher};
+pub(crate) use watch_registry::{Change, HoldEvents, Watcher};

@@ -10,7 +10,11 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 use super::jute::Encoder;
+use super::multi::{Members, Part};
 use crate::error::{RequestError, RequestResult};
+
+/// `exists`, `getData`, `getChildren`.
+const READS: [i32; 3] = [3, 4, 8];
 
 /// Lower numbers are reserved for frames that are not requests.
 const FIRST: i32 = 1;
@@ -35,13 +39,37 @@ struct State {
     over: Option<RequestError>,
 }
 
-/// A request in flight.
+/// A server's answer, and the last transaction that it had seen then. That of a write is the write itself.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) zxid: i64,
+    pub(crate) body: BytesMut,
+}
+
+/// The caller of a request.
+pub(crate) type Caller = oneshot::Sender<RequestResult<Answer>>;
+
+/// A request to be sent.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) xid: i32,
     pub(crate) frame: Vec<u8>,
-    pub(crate) reply: oneshot::Sender<RequestResult<BytesMut>>,
+    pub(crate) reply: Caller,
+    /// What it may be as a part of a transaction.
+    pub(super) part: Option<Part>,
+    /// Whether it only reads, so that those behind may be sent before it.
+    is_read: bool,
 }
+
+impl Request {
+    /// The frame without its length, number and operation.
+    pub(super) fn body(&self) -> &[u8] {
+        self.frame.get(12..).unwrap_or_default()
+    }
+}
+
+/// How far behind a request others of its transaction are looked for.
+const LOOK_AHEAD: usize = 2 * super::multi::MOST;
 
 impl State {
     fn next(&mut self) -> i32 {
@@ -60,7 +88,17 @@ impl RequestQueue {
         &self,
         op: i32,
         write: impl FnOnce(Encoder) -> Encoder,
-    ) -> RequestResult<BytesMut> {
+    ) -> RequestResult<Answer> {
+        self.send_as(op, None, write).await
+    }
+
+    /// Sends a request, possibly as a part of a transaction, and waits for its answer.
+    pub(super) async fn send_as(
+        &self,
+        op: i32,
+        part: Option<Part>,
+        write: impl FnOnce(Encoder) -> Encoder,
+    ) -> RequestResult<Answer> {
         let (reply, mut answer) = oneshot::channel();
         let xid = {
             let mut state = self.state.lock().unwrap();
@@ -72,7 +110,8 @@ impl RequestQueue {
             }
             let xid = state.next();
             let frame = write(Encoder::new().int(xid).int(op)).frame();
-            state.queued.push_back(Request { xid, frame, reply });
+            let is_read = READS.contains(&op);
+            state.queued.push_back(Request { xid, frame, reply, part, is_read });
             xid
         };
         self.wake.notify_one();
@@ -105,15 +144,32 @@ impl RequestQueue {
         self.state.lock().unwrap().outage = why;
     }
 
-    /// The next request to send. Skips requests whose caller is gone.
-    pub(crate) fn pop(&self) -> Option<Request> {
+    /// The next request to send, or several that make one transaction; none if that is the next one's turn and they
+    /// `wait` for the answers to others. Skips requests whose caller is gone.
+    pub(crate) fn pop(&self, wait: bool) -> Vec<Request> {
         let mut state = self.state.lock().unwrap();
-        loop {
-            match state.queued.pop_front()? {
-                request if request.reply.is_closed() => {}
-                request => return Some(request),
+        let queued = &mut state.queued;
+        while queued.front().is_some_and(|request| request.reply.is_closed()) {
+            queued.pop_front();
+        }
+        let mut members = Members::default();
+        match queued.front() {
+            Some(Request { part: Some(_), .. }) if wait => return Vec::new(),
+            Some(Request { part: Some(part), frame, .. }) if members.add(part, frame.len()) => {}
+            _ => return queued.pop_front().into_iter().collect(),
+        }
+        let mut together: Vec<Request> = queued.pop_front().into_iter().collect();
+        let mut at = 0;
+        while at < LOOK_AHEAD
+            && let Some(request) = queued.get(at)
+        {
+            match &request.part {
+                _ if request.is_read => at += 1,
+                Some(part) if members.add(part, request.frame.len()) => together.extend(queued.remove(at)),
+                _ => break,
             }
         }
+        together
     }
 
     /// A number for a request without a caller.
@@ -127,8 +183,10 @@ impl RequestQueue {
         self.wake.notify_one();
     }
 
-    pub(crate) fn is_closing(&self) -> bool {
-        self.state.lock().unwrap().closing
+    /// Whether it is closed, and all that was queued is sent.
+    pub(crate) fn is_drained(&self) -> bool {
+        let state = self.state.lock().unwrap();
+        state.closing && state.queued.is_empty()
     }
 
     /// Fails all queued requests with this error. Later ones are queued again.
@@ -162,9 +220,9 @@ mod tests {
         let queue = RequestQueue::new(SOON);
         let answer = queue.send(9, |out| out).await;
         assert!(matches!(answer, Err(RequestError::NotSent(_))), "{answer:?}");
-        assert!(queue.pop().is_none());
+        assert!(queue.pop(false).is_empty());
         let sent = queue.send(9, |out| out);
-        let (answer, request) = join(sent, async { queue.pop() }).await;
+        let (answer, request) = join(sent, async { queue.pop(false) }).await;
         assert!(matches!(answer, Err(RequestError::Unknown(_))), "{answer:?}");
         drop(request);
     }
@@ -191,16 +249,16 @@ mod tests {
                 "{answer:?}"
             );
         }
-        assert!(queue.pop().is_none(), "they are never sent");
-        let (_, later) = join(timeout(SOON, queue.send(9, |out| out)), async { queue.pop() }).await;
-        assert!(later.is_some());
+        assert!(queue.pop(false).is_empty(), "they are never sent");
+        let (_, later) = join(timeout(SOON, queue.send(9, |out| out)), async { queue.pop(false) }).await;
+        assert_eq!(later.len(), 1);
     }
 
     #[tokio::test]
     async fn a_dropped_request_is_not_sent() {
         let queue = RequestQueue::new(SOON);
         drop(Box::pin(timeout(Duration::ZERO, queue.send(9, |out| out))).await);
-        assert!(queue.pop().is_none());
+        assert!(queue.pop(false).is_empty());
     }
 
     #[tokio::test]
@@ -212,6 +270,40 @@ mod tests {
         assert!(
             matches!(queue.send(9, |out| out).await, Err(RequestError::SessionEnded(why)) if why.text == "expired")
         );
+    }
+
+    fn creates(folder: &str) -> Option<Part> {
+        Some(Part::Create { folder: folder.to_owned() })
+    }
+
+    /// Those that wait at the same moment are one transaction, across the reads between them. Two creates in one folder
+    /// would have the same fence, and nothing passes a write of another type.
+    #[tokio::test]
+    async fn what_waits_at_the_same_moment_is_one_transaction() {
+        let queue = RequestQueue::new(SOON);
+        let (list, write) = (READS[2], 5);
+        let sent = [
+            (1, creates("/a")),
+            (list, None),
+            (1, creates("/b")),
+            (2, Some(Part::Delete)),
+            (1, creates("/a")),
+            (2, Some(Part::Delete)),
+            (write, None),
+            (2, Some(Part::Delete)),
+        ];
+        let sending = sent.into_iter().map(|(op, part)| queue.send_as(op, part, |out| out));
+        let popped = async {
+            assert!(queue.pop(true).is_empty(), "they wait for others");
+            let all: Vec<Vec<i32>> = std::iter::from_fn(|| {
+                let next: Vec<i32> = queue.pop(false).iter().map(|request| request.xid).collect();
+                (!next.is_empty()).then_some(next)
+            })
+            .collect();
+            all
+        };
+        let (_, popped) = join(futures_util::future::join_all(sending), popped).await;
+        assert_eq!(popped, [vec![1, 3, 4], vec![2], vec![5, 6], vec![7], vec![8]]);
     }
 
     #[test]

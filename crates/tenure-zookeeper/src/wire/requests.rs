@@ -7,6 +7,8 @@ use tenure_core::Error;
 
 use super::client::Client;
 use super::jute::{Decoder, Encoder, protocol_error};
+use super::multi::Part;
+use super::request_queue::Answer;
 use super::watch_registry::{WatchTarget, Watcher};
 use crate::error::{RequestError, RequestResult, SCHEME};
 
@@ -59,6 +61,21 @@ pub(crate) struct Stat {
     pub(crate) owner: i64,
 }
 
+/// A node that was created.
+#[derive(Clone, Debug)]
+pub(crate) struct Created {
+    pub(crate) path: String,
+    pub(crate) czxid: i64,
+    /// The session that it belongs to; 0 if it is not ephemeral.
+    pub(crate) owner: i64,
+}
+
+impl Created {
+    pub(crate) fn name(&self) -> &str {
+        self.path.rsplit_once('/').map_or(&self.path, |(_, name)| name)
+    }
+}
+
 impl Stat {
     pub(super) fn read(from: &mut Decoder<'_>) -> io::Result<Self> {
         let (czxid, _mzxid, ctime, _mtime) = (from.long()?, from.long()?, from.long()?, from.long()?);
@@ -70,8 +87,25 @@ impl Stat {
 }
 
 impl Client {
-    /// Creates a node. Returns its metadata and its path.
-    pub(crate) async fn create(&self, path: &str, data: &[u8], mode: Mode) -> RequestResult<(Stat, String)> {
+    /// Creates a node.
+    pub(crate) async fn create(&self, path: &str, data: &[u8], mode: Mode) -> RequestResult<Created> {
+        self.create_as(path, data, mode, None).await
+    }
+
+    /// Creates a node of a queue, in one transaction with others that wait to be sent at the same moment. Is rolled back
+    /// if one of those is refused.
+    pub(crate) async fn create_together(&self, path: &str, data: &[u8]) -> RequestResult<Created> {
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+        self.create_as(path, data, Mode::EphemeralSequential, Some(Part::Create { folder })).await
+    }
+
+    async fn create_as(
+        &self,
+        path: &str,
+        data: &[u8],
+        mode: Mode,
+        part: Option<Part>,
+    ) -> RequestResult<Created> {
         check_size(path, data)?;
         let op = if mode == Mode::Container { CREATE_CONTAINER } else { CREATE };
         let (scheme, id) = match self.0.acl {
@@ -82,19 +116,30 @@ impl Client {
         let write = |out: Encoder| {
             out.bytes(&*full).bytes(data).int(1).int(ALL).bytes(scheme).bytes(id).int(mode as i32)
         };
-        let answer = self.0.requests.send(op, write).await?;
+        let answer = self.0.requests.send_as(op, part, write).await?;
         self.0.logins.record_created();
-        read(&answer, |answer| {
-            let full = answer.string()?;
+        read(&answer, |body| {
+            let full = body.string()?;
             let path = self.strip_chroot(&full).ok_or_else(|| protocol_error("a path outside the chroot"))?;
-            Ok((Stat::read(answer)?, path.to_owned()))
+            let path = path.to_owned();
+            // In a transaction there is only the path.
+            if body.is_empty() {
+                return Ok(Created { path, czxid: answer.zxid, owner: self.0.id });
+            }
+            let Stat { czxid, owner, .. } = Stat::read(body)?;
+            Ok(Created { path, czxid, owner })
         })
     }
 
     pub(crate) async fn delete(&self, path: &str, version: Option<i32>) -> RequestResult<()> {
         let full = self.full_path(path);
         let write = |out: Encoder| out.bytes(&*full).int(version.unwrap_or(ANY_VERSION));
-        self.0.requests.send(DELETE, write).await.map(drop)
+        // At a certain version it may well be refused, which must not concern others.
+        let part = version.is_none().then_some(Part::Delete);
+        match self.0.requests.send_as(DELETE, part, write).await {
+            Err(error) if error.is_rolled_back() => self.0.requests.send(DELETE, write).await.map(drop),
+            answer => answer.map(drop),
+        }
     }
 
     pub(crate) async fn read(&self, path: &str) -> RequestResult<(Vec<u8>, Stat)> {
@@ -166,7 +211,7 @@ impl Client {
         self.0.requests.send(SYNC, |out| out.bytes(&*full)).await.map(drop)
     }
 
-    async fn call_on_path(&self, op: i32, path: &str, watch: bool) -> RequestResult<bytes::BytesMut> {
+    async fn call_on_path(&self, op: i32, path: &str, watch: bool) -> RequestResult<Answer> {
         let full = self.full_path(path);
         self.0.requests.send(op, |out| out.bytes(&*full).boolean(watch)).await
     }
@@ -183,6 +228,6 @@ fn check_size(path: &str, data: &[u8]) -> RequestResult<()> {
 }
 
 /// Parses an answer. The outcome of an unreadable answer is unknown.
-fn read<T>(answer: &[u8], how: impl FnOnce(&mut Decoder<'_>) -> io::Result<T>) -> RequestResult<T> {
-    how(&mut Decoder(answer)).map_err(|e| RequestError::Unknown(e.into()))
+fn read<T>(answer: &Answer, how: impl FnOnce(&mut Decoder<'_>) -> io::Result<T>) -> RequestResult<T> {
+    how(&mut Decoder(&answer.body)).map_err(|e| RequestError::Unknown(e.into()))
 }

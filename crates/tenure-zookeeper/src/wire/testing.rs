@@ -8,12 +8,14 @@ use tenure_core::ledger::Ledger;
 use super::connect::{MAX_REPLY, SessionCredentials, next_frame, parse_connect_response};
 use super::error_code::ErrorCode;
 use super::jute::Decoder;
+use super::multi;
 use super::requests::Stat;
 use super::watch_registry::Change;
 use crate::testing::read_children;
 
 /// Reads frames from `bytes`, which arrive in pieces of `piece` bytes, and everything that a frame can mean to this
-/// client: the answer to a connect request, an event, data, children. Returns how many frames there are.
+/// client: the answer to a connect request, an event, data, children, the answers of a
+/// transaction. Returns how many frames there are.
 ///
 /// ```
 /// use tenure_zookeeper::testing::read_frames;
@@ -43,6 +45,7 @@ fn interpret(frame: &[u8]) {
     let mut head = Decoder(head);
     let _ = (head.int(), head.long(), head.int().map(|code| ErrorCode(code).to_string()));
     let _ = Stat::read(&mut Decoder(body));
+    let _ = multi::answers(body);
     if let Ok(children) = Decoder(body).strings() {
         read_children(&children);
     }

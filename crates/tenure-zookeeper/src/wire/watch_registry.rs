@@ -4,7 +4,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::oneshot;
+use tenure_core::HoldId;
+use tokio::sync::{mpsc, oneshot};
 
 /// A change of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,9 +61,9 @@ pub(crate) struct WatchRegistry(Mutex<Registered>);
 
 #[derive(Debug, Default)]
 struct Registered {
-    paths: HashMap<(WatchTarget, String), Vec<Listener>>,
+    paths: HashMap<(WatchTarget, Arc<str>), Vec<Listener>>,
     /// Watches without listeners that the server still has.
-    unwanted: HashSet<(WatchTarget, String)>,
+    unwanted: HashSet<(WatchTarget, Arc<str>)>,
     last: u64,
 }
 
@@ -70,16 +71,43 @@ struct Registered {
 struct Listener {
     id: u64,
     set: SetState,
-    event: oneshot::Sender<Change>,
+    event: Receiver,
+}
+
+/// Who gets an event.
+#[derive(Debug)]
+enum Receiver {
+    One(oneshot::Sender<Change>),
+    /// One for all holds: a task for each would cost more memory than the rest of the hold.
+    Holds(HoldId, HoldEvents),
+}
+
+/// The events of watches that belong to holds: the hold, the number of the watch, and what has happened.
+pub(crate) type HoldEvents = mpsc::UnboundedSender<(HoldId, u64, Change)>;
+
+impl Listener {
+    fn notify(self, change: Change) {
+        match self.event {
+            Receiver::One(event) => drop(event.send(change)),
+            Receiver::Holds(hold, events) => drop(events.send((hold, self.id, change))),
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        match &self.event {
+            Receiver::One(event) => event.is_closed(),
+            Receiver::Holds(_, events) => events.is_closed(),
+        }
+    }
 }
 
 /// One watch. Dropping it unsubscribes.
 #[derive(Debug)]
 pub(crate) struct Watcher {
-    event: oneshot::Receiver<Change>,
+    event: Option<oneshot::Receiver<Change>>,
     id: u64,
     of: WatchTarget,
-    path: String,
+    path: Arc<str>,
     /// The node may outlive the listeners, so the watch must be removed from the server when there are none.
     outlives_watchers: bool,
     all: Arc<WatchRegistry>,
@@ -99,20 +127,21 @@ impl WatchRegistry {
     pub(crate) fn register(
         self: &Arc<Self>,
         of: WatchTarget,
-        path: String,
+        path: &str,
         outlives_watchers: bool,
     ) -> Watcher {
+        let path: Arc<str> = path.into();
         let (sender, event) = oneshot::channel();
         let mut registered = self.0.lock().unwrap();
         registered.last += 1;
         let id = registered.last;
-        let there = registered.paths.entry((of, path.clone())).or_default();
-        there.push(Listener { id, set: SetState::Requested, event: sender });
-        Watcher { event, id, of, path, outlives_watchers, all: self.clone() }
+        let there = registered.paths.entry((of, path.clone())).or_insert_with(|| Vec::with_capacity(1));
+        there.push(Listener { id, set: SetState::Requested, event: Receiver::One(sender) });
+        Watcher { event: Some(event), id, of, path, outlives_watchers, all: self.clone() }
     }
 
     /// Takes the watches to remove from the server.
-    pub(crate) fn take_unwanted(&self) -> Vec<(WatchTarget, String)> {
+    pub(crate) fn take_unwanted(&self) -> Vec<(WatchTarget, Arc<str>)> {
         let mut registered = self.0.lock().unwrap();
         if registered.unwanted.is_empty() {
             return Vec::new();
@@ -122,20 +151,21 @@ impl WatchRegistry {
     }
 
     pub(crate) fn dispatch(&self, path: &str, change: Change) {
+        let path: Arc<str> = path.into();
         let mut registered = self.0.lock().unwrap();
         for of in [WatchTarget::Node, WatchTarget::Children] {
             if !change.fires(of) {
                 continue;
             }
-            for listener in registered.paths.remove(&(of, path.to_owned())).into_iter().flatten() {
-                let _ = listener.event.send(change);
+            for listener in registered.paths.remove(&(of, path.clone())).into_iter().flatten() {
+                listener.notify(change);
             }
         }
     }
 
     pub(crate) fn end_session(&self) {
         for listener in std::mem::take(&mut self.0.lock().unwrap().paths).into_values().flatten() {
-            let _ = listener.event.send(Change::SessionOver);
+            listener.notify(Change::SessionOver);
         }
     }
 
@@ -148,9 +178,7 @@ impl WatchRegistry {
         for ((of, path), listeners) in &registered.paths {
             // An unanswered watch may be set already: a spurious event is harmless, a missed one is not.
             let has = |absent| {
-                listeners
-                    .iter()
-                    .any(|l| (l.set == SetState::SetOnMissingNode) == absent && !l.event.is_closed())
+                listeners.iter().any(|l| (l.set == SetState::SetOnMissingNode) == absent && !l.is_closed())
             };
             for absent in [false, true] {
                 if !has(absent) {
@@ -167,7 +195,7 @@ impl WatchRegistry {
                         WatchTarget::Node if absent => &mut part.absent,
                         WatchTarget::Node => &mut part.data,
                     };
-                    list.push(path.clone());
+                    list.push(path.as_ref().to_owned());
                 }
             }
         }
@@ -186,16 +214,43 @@ impl Watcher {
             .for_each(|l| l.set = if absent { SetState::SetOnMissingNode } else { SetState::Set });
     }
 
+    /// Whether the event has come. It has if it precedes an answer that has been received.
+    pub(crate) fn has_fired(&self) -> bool {
+        self.event.as_ref().is_some_and(|event| !event.is_empty() || event.is_terminated())
+    }
+
     /// Waits for the event.
     pub(crate) async fn changed(mut self) -> Change {
-        (&mut self.event).await.unwrap_or(Change::SessionOver)
+        match &mut self.event {
+            Some(event) => event.await.unwrap_or(Change::SessionOver),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// From now on the event is one of this hold, also if it has come already.
+    pub(crate) fn follow(mut self, hold: HoldId, events: &HoldEvents) -> Self {
+        let mut registered = self.all.0.lock().unwrap();
+        let there = registered.paths.get_mut(&(self.of, self.path.clone())).into_iter().flatten();
+        for listener in there.filter(|listener| listener.id == self.id) {
+            listener.event = Receiver::Holds(hold, events.clone());
+        }
+        drop(registered);
+        if let Some(Ok(change)) = self.event.take().map(|mut event| event.try_recv()) {
+            let _ = events.send((hold, self.id, change));
+        }
+        self
+    }
+
+    /// The number that its event has for a hold.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 }
 
 impl Drop for Watcher {
     fn drop(&mut self) {
         let mut registered = self.all.0.lock().unwrap();
-        let key = (self.of, std::mem::take(&mut self.path));
+        let key = (self.of, self.path.clone());
         if let Some(there) = registered.paths.get_mut(&key) {
             there.retain(|l| l.id != self.id);
             if there.is_empty() {
@@ -213,7 +268,7 @@ mod tests {
     use super::*;
 
     fn watched(watches: &Arc<WatchRegistry>, of: WatchTarget, path: &str) -> Watcher {
-        watches.register(of, path.to_owned(), of == WatchTarget::Children)
+        watches.register(of, path, of == WatchTarget::Children)
     }
 
     #[test]
@@ -228,7 +283,7 @@ mod tests {
         let third = watched(&watches, WatchTarget::Children, "/a");
         assert_eq!(watches.take_unwanted(), [], "it is watched again");
         drop(third);
-        assert_eq!(watches.take_unwanted(), [(WatchTarget::Children, "/a".to_owned())]);
+        assert_eq!(watches.take_unwanted(), [(WatchTarget::Children, "/a".into())]);
         assert_eq!(watches.take_unwanted(), []);
     }
 
@@ -245,6 +300,23 @@ mod tests {
         watches.end_session();
         assert_eq!(other.changed().await, Change::SessionOver);
         assert!(watches.0.lock().unwrap().paths.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_hold_gets_its_event_whenever_it_comes() {
+        let watches = Arc::new(WatchRegistry::default());
+        let hold = HoldId { n: 7, ..HoldId::NONE };
+        let (events, mut received) = mpsc::unbounded_channel();
+        let early = watched(&watches, WatchTarget::Node, "/a");
+        watches.dispatch("/a", Change::Data);
+        let early = early.follow(hold, &events);
+        assert_eq!(received.recv().await.unwrap(), (hold, early.id(), Change::Data));
+        let late = watched(&watches, WatchTarget::Node, "/a").follow(hold, &events);
+        watches.dispatch("/a", Change::Deleted);
+        assert_eq!(received.recv().await.unwrap(), (hold, late.id(), Change::Deleted));
+        drop(watched(&watches, WatchTarget::Node, "/a").follow(hold, &events));
+        watches.dispatch("/a", Change::Deleted);
+        assert!(received.try_recv().is_err(), "it was dropped");
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod counters;
 mod credentials;
 mod documents;
 mod ensemble;
+mod fewer_requests;
 mod harness;
 mod idle_semaphore;
 mod listing;
