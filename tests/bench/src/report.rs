@@ -21,7 +21,7 @@ pub(crate) struct Row {
 impl Row {
     fn cells(&self) -> [String; 6] {
         let ratio =
-            self.ratio.map_or_else(String::new, |r| format!("{:.3} ({:.3}–{:.3})", r.median, r.min, r.max));
+            self.ratio.map_or_else(String::new, |r| format!("{:.3} ({:.3}–{:.3})", r.median, r.low, r.high));
         let met = if self.met { "yes" } else { "no" };
         [self.what.clone(), self.ours.clone(), self.peer.clone(), ratio, self.bar.clone(), met.to_owned()]
     }
@@ -43,7 +43,7 @@ pub(crate) fn millis(values: &[f64]) -> String {
 
 /// Formats the rows as a Markdown table.
 pub(crate) fn table(rows: &[Row]) -> String {
-    let head = ["what", "ours", "peer", "ratio (min–max)", "bar", "met"].map(str::to_owned);
+    let head = ["what", "ours", "peer", "ratio (95 %)", "bar", "met"].map(str::to_owned);
     let lines: Vec<[String; 6]> = std::iter::once(head).chain(rows.iter().map(Row::cells)).collect();
     let width = |column: usize| lines.iter().map(|l| l[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; 6] = std::array::from_fn(width);
@@ -59,9 +59,8 @@ pub(crate) fn table(rows: &[Row]) -> String {
     text.trim_end().to_owned()
 }
 
-pub(crate) fn json(rows: &[Row]) -> String {
-    let rows: Vec<Value> = rows.iter().map(as_json).collect();
-    json!({ "optimised": !cfg!(debug_assertions), "rows": rows }).to_string()
+pub(crate) fn json(rows: &[Row]) -> Value {
+    rows.iter().map(as_json).collect()
 }
 
 fn as_json(row: &Row) -> Value {
@@ -70,7 +69,7 @@ fn as_json(row: &Row) -> Value {
         value[*name] = json!(number);
     }
     if let Some(ratio) = row.ratio {
-        value["ratio"] = json!({ "median": ratio.median, "min": ratio.min, "max": ratio.max });
+        value["ratio"] = json!({ "median": ratio.median, "low": ratio.low, "high": ratio.high });
     }
     value
 }
@@ -84,7 +83,7 @@ mod tests {
             what: "a".into(),
             ours: per_second(1_250_000.0),
             peer: per_second(999.0),
-            ratio: Some(Spread { median: 0.5, min: 0.25, max: 1.0 }),
+            ratio: Some(Spread { median: 0.5, low: 0.25, high: 1.0 }),
             bar: "≥ 0.7".into(),
             met: false,
             values: vec![("ours_per_second", 2.0)],
@@ -101,8 +100,8 @@ mod tests {
 
     #[test]
     fn machines_read_the_same() {
-        let value: Value = serde_json::from_str(&json(&[row()])).unwrap();
-        assert_eq!(value["rows"][0]["ours_per_second"], 2.0);
-        assert_eq!(value["rows"][0]["ratio"]["min"], 0.25);
+        let value = json(&[row()]);
+        assert_eq!(value[0]["ours_per_second"], 2.0);
+        assert_eq!(value[0]["ratio"]["low"], 0.25);
     }
 }

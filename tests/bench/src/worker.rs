@@ -9,17 +9,11 @@ use std::io::BufRead;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
-};
 use tenure::backend::Clock;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::Result;
-use crate::stats::percentile;
-use crate::turns::Turns;
 
 /// Upper bound for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -36,15 +30,6 @@ impl Worker {
     pub(crate) fn lock(url: &str, name: &str) -> Result<Self> {
         let me = std::env::current_exe()?;
         Self::start(Command::new(me).args(["--worker", "lock", url, name]))
-    }
-
-    /// Starts a process with `tasks` tasks that take turns on one name.
-    pub(crate) fn contend(url: &str, turns: Turns, tasks: usize) -> Result<Self> {
-        let me = std::env::current_exe()?;
-        let Turns { kind, hold, pause } = turns;
-        let [hold, pause] = [hold, pause].map(|time| time.as_millis().to_string());
-        let (kind, tasks) = (kind.to_string(), tasks.to_string());
-        Self::start(Command::new(me).args(["--worker", "contend", url, &kind, &tasks, &hold, &pause]))
     }
 
     /// Starts a process that runs while `flock(1)` holds `file`.
@@ -94,13 +79,7 @@ pub(crate) fn main(words: &[&str]) -> Result<u8> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(lock(url, name))
         }
-        ["contend", url, kind, tasks, hold, pause] => {
-            let runtime =
-                tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-            let [hold, pause] = [hold.parse()?, pause.parse()?].map(Duration::from_millis);
-            runtime.block_on(contend(url, Turns { kind: kind.parse()?, hold, pause }, tasks.parse()?))
-        }
-        _ => Err("a worker is `lock URL NAME`, `contend URL KIND TASKS HOLD PAUSE` or `held`".into()),
+        _ => Err("a worker is `lock URL NAME` or `held`".into()),
     }
 }
 
@@ -113,59 +92,6 @@ fn held() -> Result<u8> {
     std::io::stdin().lock().read_line(&mut String::new())?;
     println!("released {}", now());
     Ok(0)
-}
-
-/// For each line `contend MILLIS` all tasks take turns for that long; prints the number of turns, and the longest and
-/// the median wait in µs.
-async fn contend(url: &str, turns: Turns, tasks: usize) -> Result<u8> {
-    let Turns { kind, hold, pause } = turns;
-    let client = tenure::connect(url).await?;
-    let mut lines = BufReader::new(tokio::io::stdin()).lines();
-    while let Some(line) = lines.next_line().await? {
-        let time = Duration::from_millis(line.strip_prefix("contend ").unwrap_or_default().parse()?);
-        let begin = std::time::Instant::now();
-        let turns = (0..tasks).map(|_| {
-            let lock = kind.lock(&client, &format!("shared-{kind}"));
-            tokio::spawn(async move {
-                let mut waits = Vec::new();
-                while begin.elapsed() < time {
-                    let asked = std::time::Instant::now();
-                    let guard = lock.acquire().await?;
-                    waits.push(asked.elapsed().as_secs_f64() * 1e6);
-                    work(hold).await?;
-                    guard.release().await?;
-                    if !pause.is_zero() {
-                        tokio::time::sleep(pause).await;
-                    }
-                }
-                Ok::<_, Box<dyn std::error::Error + Send + Sync>>(waits)
-            })
-        });
-        let mut waits = Vec::new();
-        for task in turns.collect::<Vec<_>>() {
-            waits.extend(task.await?.map_err(|error| error.to_string())?);
-        }
-        println!("pairs {}", waits.len());
-        println!("longest {:.0}", percentile(&waits, 1.0));
-        println!("p50 {:.0}", percentile(&waits, 0.5));
-    }
-    client.close().await?;
-    Ok(0)
-}
-
-/// Waits as long as a thread of the peer sleeps, whose sleep the kernel makes longer by its slack, and blocks nothing, as
-/// that thread does not. The runtime's own timer has a resolution of a millisecond, and may take two for one.
-async fn work(time: Duration) -> std::io::Result<()> {
-    const SLACK: Duration = Duration::from_micros(50);
-    if time.is_zero() {
-        return Ok(());
-    }
-    let time = Timespec::try_from(time + SLACK).map_err(std::io::Error::other)?;
-    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
-    let once = Itimerspec { it_interval: Timespec::default(), it_value: time };
-    timerfd_settime(&timer, TimerfdTimerFlags::empty(), &once)?;
-    // A timer is read as a pipe is.
-    Receiver::from_owned_fd_unchecked(timer)?.readable().await
 }
 
 async fn lock(url: &str, name: &str) -> Result<u8> {

@@ -1,0 +1,117 @@
+//! Who is compared: ours with one setting or another, other libraries, and bare connections.
+
+use std::process::Command as Program;
+
+use interop::driver::{Recipe, go, python};
+use interop::{Address, Jvm, Options, Peer};
+use tokio::process::Command;
+
+use crate::Result;
+use crate::servers::Servers;
+
+/// A program that takes part, steered as `client/mod.rs` says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Side {
+    pub(crate) name: &'static str,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// Ours on Redis, with these parameters of the URL.
+    Ours(&'static str),
+    /// This program, as another client.
+    Client(&'static str),
+    Redsync,
+    PythonRedisLock,
+    Redisson,
+}
+
+const fn side(name: &'static str, kind: Kind) -> Side {
+    Side { name, kind }
+}
+
+pub(crate) const TENURE: Side = side("Tenure", Kind::Ours(""));
+pub(crate) const TENURE_REMOTE: Side = side("Tenure, hand-over off", Kind::Ours("local_handover=off"));
+pub(crate) const PLAIN: Side = side("Tenure plain", Kind::Ours("layout=plain"));
+pub(crate) const PLAIN_REMOTE: Side =
+    side("Tenure plain, hand-over off", Kind::Ours("layout=plain&local_handover=off"));
+pub(crate) const BARE_HASH: Side = side("bare hash", Kind::Client("bare-hash"));
+pub(crate) const BARE_SET: Side = side("bare SET", Kind::Client("bare-set"));
+pub(crate) const RSLOCK: Side = side("rslock", Kind::Client("rslock"));
+pub(crate) const REDSYNC: Side = side("redsync", Kind::Redsync);
+pub(crate) const PYTHON: Side = side("python-redis-lock", Kind::PythonRedisLock);
+pub(crate) const REDISSON: Side = side("Redisson", Kind::Redisson);
+
+const GO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/go");
+
+const REDSYNC_DRIVER: Recipe<Program> = Recipe {
+    name: "bench-redsync",
+    folder: GO,
+    version: "",
+    build: |sources, into| go::build(sources, "./redsync", into),
+    kept: go::kept,
+};
+
+const PYTHON_DRIVER: Recipe<Program> = Recipe {
+    name: "bench-python",
+    folder: concat!(env!("CARGO_MANIFEST_DIR"), "/python"),
+    version: "",
+    build: python::build,
+    kept: python::kept,
+};
+
+impl Side {
+    /// Whether it is there: a feature may be left out of the build, or a setting be unknown to the library.
+    pub(crate) fn is_known(self) -> bool {
+        match self.kind {
+            Kind::Ours(settings) if settings.contains("local_handover") => {
+                tenure::Config::default().url(&format!("redis://h:1?{settings}")).is_ok()
+            }
+            Kind::Client("rslock") => cfg!(feature = "rslock"),
+            _ => true,
+        }
+    }
+
+    /// Whether it must be warmed up for longer: code is compiled while it runs.
+    pub(crate) fn warms_up(self) -> bool {
+        self.kind == Kind::Redisson
+    }
+
+    /// Starts a process of it. Builds it first if necessary.
+    pub(crate) async fn start(self, servers: &Servers) -> Result<Peer> {
+        self.start_with(servers, "").await
+    }
+
+    /// Starts a process of ours with more parameters in its URL.
+    pub(crate) async fn start_with(self, servers: &Servers, settings: &str) -> Result<Peer> {
+        let addresses = servers.addresses();
+        match self.kind {
+            Kind::Ours(own) => {
+                let settings = [own, settings].join("&");
+                client("tenure", &[servers.url(settings.trim_matches('&'))]).await
+            }
+            Kind::Client(name @ "rslock") => client(name, &addresses).await,
+            Kind::Client(name) => client(name, &[addresses.join(",")]).await,
+            Kind::Redsync => program(&REDSYNC_DRIVER, &addresses).await,
+            Kind::PythonRedisLock => program(&PYTHON_DRIVER, &addresses).await,
+            Kind::Redisson => {
+                let options = Options { optimised: true, ..Options::default() };
+                Ok(Jvm::start(&Address::Single(addresses[0].clone()), &options).await?.into())
+            }
+        }
+    }
+}
+
+/// This program as a client.
+async fn client(name: &str, addresses: &[String]) -> Result<Peer> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--client", name]).args(addresses);
+    Ok(Peer::start(command).await?)
+}
+
+async fn program(recipe: &'static Recipe<Program>, addresses: &[String]) -> Result<Peer> {
+    let mut command = Command::from(tokio::task::spawn_blocking(|| recipe.made()).await??);
+    command.args(addresses);
+    Ok(Peer::start(command).await?)
+}
