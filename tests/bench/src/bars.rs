@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use crate::samples::Samples;
 use crate::sides::{
-    BARE_HASH, BARE_SET, PLAIN, PLAIN_REMOTE, PYTHON, REDISSON, REDSYNC, RSLOCK, Side, TENURE, TENURE_REMOTE,
+    BARE_HASH, BARE_SET, BARE_ZOOKEEPER, CURATOR, ETCD, MEMORY as MEMORY_STORE, MUTEX, PLAIN, PLAIN_REMOTE,
+    PYTHON, REDISSON, REDSYNC, RSLOCK, SILENT, SQLITE, Side, TENURE, TENURE_REMOTE, TRANSACTIONS, UNWATCHED,
+    ZOOKEEPER, ZOOKEEPER_REMOTE,
 };
 use crate::stats::{Spread, median};
 
@@ -43,6 +45,24 @@ pub(crate) const P99: &str = "wait p99, ms";
 pub(crate) const P99_OF_A_TASK: &str = "p99 of a task, ms";
 pub(crate) const POOREST: &str = "poorest/richest";
 pub(crate) const COMMANDS: &str = "commands a pair";
+pub(crate) const LONGEST: &str = "longest hand-over, ms";
+pub(crate) const START: &str = "start, ms";
+/// 1 where a cost is linear.
+pub(crate) const GROWTH: &str = "power of n";
+pub(crate) const HANDOVER: &str = "hand-over p50, ms";
+/// Of hand-overs from one process to another.
+pub(crate) const BETWEEN: &str = "hand-over between processes p50, ms";
+/// Of a waiting process.
+pub(crate) const CONNECTIONS: &str = "connections";
+pub(crate) const IDLE_COMMANDS: &str = "commands/s while waiting";
+pub(crate) const WAITER_CPU: &str = "% of a core while waiting";
+pub(crate) const WAITER_MEMORY: &str = "bytes a waiter";
+/// Beyond its name.
+pub(crate) const MEMORY: &str = "bytes a lock";
+pub(crate) const SERVER_MEMORY: &str = "bytes a lock, server";
+pub(crate) const CLIENT_CPU: &str = "% of a core";
+pub(crate) const SERVER_CPU: &str = "% of a core, server";
+pub(crate) const HELD_COMMANDS: &str = "commands a lock and period";
 pub(crate) const RENEWAL: &str = "commands inside the call, a renewal";
 
 /// Those who may hand on to whoever comes first, however long others have waited.
@@ -83,6 +103,43 @@ pub(crate) const BARS: &[Bar] = &[
     bar("W4 pair", COMMANDS, PLAIN, Nobody, AtMost(5.0)),
     bar("W4 contended", COMMANDS, TENURE, Nobody, AtMost(15.0)),
     bar("W4 contended", COMMANDS, TENURE_REMOTE, Nobody, AtMost(15.0)),
+    bar("W5 10 waiters", HANDOVER, TENURE, Best(QUEUED), AtMost(0.6)),
+    bar("W5 10 waiters", HANDOVER, TENURE_REMOTE, Best(QUEUED), AtMost(0.6)),
+    bar("W5 1,000 waiters", CONNECTIONS, TENURE, Nobody, AtMost(3.0)),
+    bar("W5 1,000 waiters", IDLE_COMMANDS, TENURE, Nobody, AtMost(1.0)),
+    bar("W5 1,000 waiters", WAITER_MEMORY, TENURE, Nobody, AtMost(2048.0)),
+    bar("W5 1,000 waiters", HANDOVER, TENURE, Best(QUEUED), AtMost(0.6)),
+    bar("W5 10,000 waiters", CONNECTIONS, TENURE, Nobody, AtMost(3.0)),
+    bar("W5 10,000 waiters", IDLE_COMMANDS, TENURE, Nobody, AtMost(1.0)),
+    bar("W5 10,000 waiters", WAITER_MEMORY, TENURE, Nobody, AtMost(2048.0)),
+    bar("W5b 1,000 fair waiters", CONNECTIONS, TENURE, Nobody, AtMost(3.0)),
+    bar("W5b 1,000 fair waiters", IDLE_COMMANDS, TENURE, Nobody, AtMost(50.0)),
+    bar("W5b 1,000 fair waiters", HANDOVER, TENURE, One(REDISSON), AtMost(0.6)),
+    bar("W6 10,000 held", MEMORY, TENURE, Nobody, AtMost(1536.0)),
+    bar("W6 10,000 held after 5,000 pairs", MEMORY, TENURE, Nobody, AtMost(1536.0)),
+    bar("W6 100,000 held", MEMORY, TENURE, Nobody, AtMost(1536.0)),
+    bar("W6 100,000 held", CLIENT_CPU, TENURE, Nobody, AtMost(5.0)),
+    bar("W6 100,000 held", SERVER_CPU, TENURE, Nobody, AtMost(7.0)),
+    bar("W8 one task", RATE, ZOOKEEPER, One(CURATOR), AtLeast(1.3)),
+    bar("W8 one task", RATE, ZOOKEEPER, One(BARE_ZOOKEEPER), AtLeast(0.9)),
+    bar("W8 64 tasks", RATE, ZOOKEEPER, One(CURATOR), AtLeast(1.5)),
+    bar("W8 64 tasks", RATE, ZOOKEEPER, One(BARE_ZOOKEEPER), AtLeast(0.9)),
+    bar("W8 one name", RATE, ZOOKEEPER, One(CURATOR), AtLeast(1.8)),
+    bar("W8 one name", RATE, ZOOKEEPER_REMOTE, Best(&[CURATOR, ETCD]), AtLeast(1.0)),
+    bar("W9 permits", RATE, TENURE, One(REDISSON), AtLeast(3.0)),
+    bar("W10 growth of client memory, KB, names", GROWTH, TENURE, Nobody, AtMost(1.05)),
+    bar("W10 growth of server memory, KB, names", GROWTH, TENURE, Nobody, AtMost(1.05)),
+    bar("W10 growth of CPU of a period, ms, names", GROWTH, TENURE, Nobody, AtMost(1.05)),
+    bar("W10 growth of commands of a period, names", GROWTH, TENURE, Nobody, AtMost(1.05)),
+    bar("W10 growth of CPU until all had it, ms, waiters", GROWTH, TENURE, Nobody, AtMost(1.05)),
+    bar("W10 growth of commands until all had it, waiters", GROWTH, TENURE, Nobody, AtMost(1.05)),
+    bar("W10 growth of commands of a turn of all, holders", GROWTH, TENURE, Nobody, AtMost(1.05)),
+    bar("W10 growth of commands of an acquisition, processes", GROWTH, TENURE, Nobody, AtMost(1.05)),
+    bar("embedded memory", RATE, MEMORY_STORE, One(MUTEX), AtLeast(0.025)),
+    bar("embedded sqlite", RATE, SQLITE, One(TRANSACTIONS), AtLeast(0.7)),
+    bar("embedded hand-over", LONGEST, SQLITE, Nobody, AtMost(20.0)),
+    bar("embedded waiting", WAITER_CPU, SQLITE, Nobody, AtMost(1.0)),
+    bar("telemetry", RATE, UNWATCHED, One(SILENT), AtLeast(0.98)),
     // And what the client writes about itself now and then.
     bar("W4 renewal", RENEWAL, TENURE, Nobody, AtMost(2.05)),
 ];

@@ -9,12 +9,15 @@ use interop::Peer;
 
 use crate::Result;
 use crate::bars::{COMMANDS, P50, P99, P99_OF_A_TASK, POOREST, RATE};
+use crate::embedded;
+use crate::growth;
 use crate::held;
 use crate::progress::Progress;
 use crate::samples::Samples;
-use crate::servers::Servers;
+use crate::servers::{Servers, Store};
 use crate::sides::Side;
 use crate::stats::{Waits, percentile};
+use crate::waiters;
 use crate::workloads::{WORKLOADS, Workload};
 
 /// How long code that is compiled while it runs is warmed up.
@@ -67,16 +70,22 @@ impl Run {
     }
 
     pub(crate) async fn all(&mut self) -> Result<()> {
-        let servers = Servers::redis(1)?;
-        let mut pool = Pool { servers: &servers, started: Vec::new() };
-        for workload in WORKLOADS {
-            if self.plan.wants(workload.name) {
+        for store in [Store::Redis, Store::Quorum, Store::ZooKeeper] {
+            let wanted = |workload: &&Workload| workload.store == store && self.plan.wants(workload.name);
+            let workloads: Vec<&Workload> = WORKLOADS.iter().filter(wanted).collect();
+            if workloads.is_empty() {
+                continue;
+            }
+            let servers = Servers::start(store)?;
+            let mut pool = Pool { servers: &servers, started: Vec::new() };
+            for workload in workloads {
                 self.workload(&mut pool, workload).await?;
             }
         }
-        if self.plan.wants("W4 renewal") {
-            held::renewal(self, &servers).await?;
-        }
+        held::all(self).await?;
+        embedded::all(self).await?;
+        waiters::all(self).await?;
+        growth::all(self).await?;
         self.progress.end();
         Ok(())
     }
@@ -141,7 +150,7 @@ impl Pool<'_> {
 
 /// What all processes of a side did in a round.
 #[derive(Debug, Default)]
-struct Done {
+pub(crate) struct Done {
     /// Pairs a second.
     rate: f64,
     tasks: Vec<Waits>,
@@ -165,7 +174,7 @@ async fn once(peers: &[Peer], workload: &Workload, side: Side, time: Duration) -
 
 impl Done {
     /// Adds what one process answers.
-    fn add(&mut self, answer: &str) -> Result<()> {
+    pub(crate) fn add(&mut self, answer: &str) -> Result<()> {
         let (nanos, tasks) = answer.split_once(' ').ok_or_else(|| format!("no report: {answer}"))?;
         let tasks: Vec<Waits> = tasks.split(';').map(str::parse).collect::<Result<_>>()?;
         let turns: usize = tasks.iter().map(Waits::count).sum();
@@ -175,7 +184,7 @@ impl Done {
     }
 
     /// Of all tasks.
-    fn waits(&self) -> Waits {
+    pub(crate) fn waits(&self) -> Waits {
         let mut all = Waits::default();
         self.tasks.iter().for_each(|task| all.add(task));
         all

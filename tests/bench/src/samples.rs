@@ -38,6 +38,11 @@ impl Samples {
         self.values.keys().map(String::as_str)
     }
 
+    /// The waits of each side.
+    pub(crate) fn waits(&self, workload: &str) -> impl Iterator<Item = (&str, &Waits)> {
+        self.waits.get(workload).into_iter().flatten().map(|(side, waits)| (side.as_str(), waits))
+    }
+
     /// All measures of a workload, each with its sides.
     pub(crate) fn of(&self, workload: &str) -> Option<&BTreeMap<String, BTreeMap<String, Vec<f64>>>> {
         self.values.get(workload)

@@ -3,7 +3,7 @@
 use std::process::Command as Program;
 
 use interop::driver::{Recipe, go, python};
-use interop::{Address, Jvm, Options, Peer};
+use interop::{Address, Curator, CuratorOptions, Jvm, Options, Peer};
 use tokio::process::Command;
 
 use crate::Result;
@@ -25,6 +25,10 @@ enum Kind {
     Redsync,
     PythonRedisLock,
     Redisson,
+    Curator,
+    Etcd,
+    /// Something in this process, or a command.
+    Here,
 }
 
 const fn side(name: &'static str, kind: Kind) -> Side {
@@ -43,6 +47,23 @@ pub(crate) const REDSYNC: Side = side("redsync", Kind::Redsync);
 pub(crate) const PYTHON: Side = side("python-redis-lock", Kind::PythonRedisLock);
 pub(crate) const REDISSON: Side = side("Redisson", Kind::Redisson);
 
+pub(crate) const QUORUM: Side = side("Tenure, quorum", Kind::Ours(""));
+pub(crate) const ZOOKEEPER: Side = side("Tenure, ZooKeeper", Kind::Ours(""));
+pub(crate) const ZOOKEEPER_REMOTE: Side =
+    side("Tenure, ZooKeeper, hand-over off", Kind::Ours("local_handover=off"));
+pub(crate) const BARE_ZOOKEEPER: Side = side("bare ZooKeeper", Kind::Client("bare-zookeeper"));
+pub(crate) const CURATOR: Side = side("Curator", Kind::Curator);
+pub(crate) const ETCD: Side = side("etcd", Kind::Etcd);
+
+pub(crate) const MEMORY: Side = side("Tenure, memory", Kind::Here);
+pub(crate) const MUTEX: Side = side("tokio Mutex", Kind::Here);
+pub(crate) const SQLITE: Side = side("Tenure, SQLite", Kind::Here);
+pub(crate) const TRANSACTIONS: Side = side("two bare transactions", Kind::Here);
+pub(crate) const FLOCK: Side = side("flock(1)", Kind::Here);
+pub(crate) const COMMAND: Side = side("tenure run", Kind::Here);
+pub(crate) const UNWATCHED: Side = side("Tenure, nobody watches", Kind::Here);
+pub(crate) const SILENT: Side = side("without spans, events and metrics", Kind::Here);
+
 const GO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/go");
 
 const REDSYNC_DRIVER: Recipe<Program> = Recipe {
@@ -51,6 +72,12 @@ const REDSYNC_DRIVER: Recipe<Program> = Recipe {
     version: "",
     build: |sources, into| go::build(sources, "./redsync", into),
     kept: go::kept,
+};
+
+const ETCD_DRIVER: Recipe<Program> = Recipe {
+    name: "bench-etcd",
+    build: |sources, into| go::build(sources, "./etcd", into),
+    ..REDSYNC_DRIVER
 };
 
 const PYTHON_DRIVER: Recipe<Program> = Recipe {
@@ -75,7 +102,7 @@ impl Side {
 
     /// Whether it must be warmed up for longer: code is compiled while it runs.
     pub(crate) fn warms_up(self) -> bool {
-        self.kind == Kind::Redisson
+        matches!(self.kind, Kind::Redisson | Kind::Curator)
     }
 
     /// Starts a process of it. Builds it first if necessary.
@@ -99,6 +126,12 @@ impl Side {
                 let options = Options { optimised: true, ..Options::default() };
                 Ok(Jvm::start(&Address::Single(addresses[0].clone()), &options).await?.into())
             }
+            Kind::Curator => {
+                let options = CuratorOptions { optimised: true, ..CuratorOptions::default() };
+                Ok(Curator::start(&addresses[0], &options).await?.into())
+            }
+            Kind::Here => Err(format!("{} is no process", self.name).into()),
+            Kind::Etcd => program(&ETCD_DRIVER, &[servers.etcd()?]).await,
         }
     }
 }

@@ -72,6 +72,16 @@ impl Waits {
         self.0.values().sum()
     }
 
+    /// For each bucket its milliseconds, and the percentage of waits that were no longer.
+    pub(crate) fn distribution(&self) -> Vec<(f64, f64)> {
+        let (all, mut below) = (self.count() as f64, 0);
+        let point = |(bucket, n): (&i32, &usize)| {
+            below += n;
+            ((f64::from(*bucket) / BUCKETS).exp() / 1e3, 100.0 * below as f64 / all)
+        };
+        self.0.iter().map(point).collect()
+    }
+
     /// Milliseconds.
     pub(crate) fn percentile(&self, part: f64) -> f64 {
         let rank = ((part * self.count() as f64).ceil() as usize).max(1);

@@ -1,7 +1,9 @@
 //! The workloads in which tasks take turns, in one table.
 
+use crate::servers::Store;
 use crate::sides::{
-    BARE_HASH, BARE_SET, PLAIN, PLAIN_REMOTE, PYTHON, REDISSON, REDSYNC, RSLOCK, Side, TENURE, TENURE_REMOTE,
+    BARE_HASH, BARE_SET, BARE_ZOOKEEPER, CURATOR, ETCD, PLAIN, PLAIN_REMOTE, PYTHON, QUORUM, REDISSON,
+    REDSYNC, RSLOCK, Side, TENURE, TENURE_REMOTE, ZOOKEEPER, ZOOKEEPER_REMOTE,
 };
 
 /// Tasks of some processes that acquire, stay inside, release, and stay away, over and over.
@@ -9,6 +11,7 @@ use crate::sides::{
 pub(crate) struct Workload {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
+    pub(crate) store: Store,
     pub(crate) sides: &'static [Side],
     /// What is locked, in the words of the drivers.
     pub(crate) kind: &'static str,
@@ -28,6 +31,7 @@ pub(crate) struct Workload {
 const ALONE: Workload = Workload {
     name: "W1",
     what: "one task",
+    store: Store::Redis,
     sides: &[TENURE, PLAIN, BARE_HASH, BARE_SET, RSLOCK, REDSYNC, PYTHON, REDISSON],
     kind: "plain",
     own: true,
@@ -39,7 +43,18 @@ const ALONE: Workload = Workload {
     rounds: 15,
 };
 
-const ONE_NAME: &[Side] = &[TENURE, TENURE_REMOTE, PLAIN, PLAIN_REMOTE, RSLOCK, REDSYNC, PYTHON, REDISSON];
+const MANY: Workload = Workload { name: "W2", what: "64 tasks, 64 names", tasks: 64, millis: 300, ..ALONE };
+
+const CONTENDED: Workload = Workload {
+    name: "W3",
+    what: "one name, 2 processes of 8 tasks, as fast as possible",
+    sides: &[TENURE, TENURE_REMOTE, PLAIN, PLAIN_REMOTE, RSLOCK, REDSYNC, PYTHON, REDISSON],
+    own: false,
+    processes: 2,
+    tasks: 8,
+    millis: 800,
+    ..ALONE
+};
 
 /// As a service works under a lock, and then elsewhere.
 const SERVICE: Workload = Workload {
@@ -51,20 +66,21 @@ const SERVICE: Workload = Workload {
     ..CONTENDED
 };
 
-const CONTENDED: Workload = Workload {
-    name: "W3",
-    what: "one name, 2 processes of 8 tasks, as fast as possible",
-    sides: ONE_NAME,
-    own: false,
-    processes: 2,
-    tasks: 8,
-    millis: 800,
+const ON_ZOOKEEPER: Workload = Workload {
+    name: "W8 one task",
+    what: "ZooKeeper, one task",
+    store: Store::ZooKeeper,
+    sides: &[ZOOKEEPER, BARE_ZOOKEEPER, CURATOR, ETCD],
     ..ALONE
 };
 
+/// Each task on a name of its own, unless readers share one.
+const KIND: Workload =
+    Workload { name: "W9 lock", what: "64 tasks, 64 locks", sides: &[TENURE, REDISSON], millis: 250, ..MANY };
+
 pub(crate) const WORKLOADS: &[Workload] = &[
     ALONE,
-    Workload { name: "W2", what: "64 tasks, 64 names", tasks: 64, millis: 300, ..ALONE },
+    MANY,
     CONTENDED,
     SERVICE,
     // Counts differ little from round to round.
@@ -75,5 +91,35 @@ pub(crate) const WORKLOADS: &[Workload] = &[
         millis: 500,
         rounds: 7,
         ..SERVICE
+    },
+    KIND,
+    Workload { name: "W9 fair", what: "64 tasks, 64 fair locks", kind: "fair", ..KIND },
+    Workload { name: "W9 read", what: "64 readers of one lock", kind: "read", own: false, ..KIND },
+    Workload { name: "W9 write", what: "64 tasks, 64 write locks", kind: "write", ..KIND },
+    Workload { name: "W9 permits", what: "64 tasks, 64 semaphores", kind: "permit", ..KIND },
+    Workload {
+        name: "W7",
+        what: "a majority of 5 servers, one task",
+        store: Store::Quorum,
+        sides: &[QUORUM, BARE_SET, REDSYNC, RSLOCK],
+        ..ALONE
+    },
+    ON_ZOOKEEPER,
+    Workload {
+        name: "W8 64 tasks",
+        what: "ZooKeeper, 64 tasks, 64 names",
+        tasks: 64,
+        millis: 400,
+        ..ON_ZOOKEEPER
+    },
+    Workload {
+        name: "W8 one name",
+        what: "ZooKeeper, one name, 2 processes of 8 tasks, as fast as possible",
+        sides: &[ZOOKEEPER, ZOOKEEPER_REMOTE, CURATOR, ETCD],
+        own: false,
+        processes: 2,
+        tasks: 8,
+        millis: 800,
+        ..ON_ZOOKEEPER
     },
 ];

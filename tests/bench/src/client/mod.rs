@@ -18,6 +18,7 @@ mod hash;
 mod rslock;
 mod tenure;
 mod turns;
+mod zookeeper;
 
 use std::sync::Arc;
 
@@ -50,9 +51,6 @@ pub(crate) trait Gate: Send + 'static {
     fn leave(&mut self, held: Self::Held) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// A lock, and what its holder has of it.
-type Inside<G> = (G, <G as Gate>::Held);
-
 /// Main function of the process. The words are the library and its address.
 pub(crate) fn main(words: &[&str]) -> Result<u8> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -61,6 +59,7 @@ pub(crate) fn main(words: &[&str]) -> Result<u8> {
             ["tenure", url] => serve(tenure::Tenure::connect(url)).await,
             ["bare-hash", address] => serve(hash::connect(address)).await,
             ["bare-set", address] => serve(hash::connect_plain(address)).await,
+            ["bare-zookeeper", address] => serve(zookeeper::Bare::connect(address)).await,
             #[cfg(feature = "rslock")]
             ["rslock", addresses @ ..] => serve(rslock::Rslock::connect(addresses)).await,
             _ => Err(format!("no client {words:?}").into()),
@@ -77,7 +76,8 @@ async fn serve<L: Library>(connect: impl Future<Output = Result<L>>) -> Result<u
         }
     };
     println!("0 ok");
-    let process = Arc::new(Process { library, held: Mutex::default(), handed: Handed::default() });
+    let held = Mutex::new((None, Vec::new()));
+    let process = Arc::new(Process { library, held, handed: Handed::default() });
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = lines.next_line().await? {
         let process = process.clone();
@@ -96,7 +96,8 @@ async fn serve<L: Library>(connect: impl Future<Output = Result<L>>) -> Result<u
 
 struct Process<L: Library> {
     library: Arc<L>,
-    held: Mutex<Vec<Inside<L::Gate>>>,
+    /// One lock may leave for all: nothing but what a holder needs is kept in memory.
+    held: Mutex<(Option<L::Gate>, Vec<<L::Gate as Gate>::Held>)>,
     handed: Handed,
 }
 
@@ -118,17 +119,19 @@ impl<L: Library> Process<L> {
 
     async fn hold(&self, kind: &str, name: &str, n: usize) -> Result<String> {
         let mut held = self.held.lock().await;
-        held.reserve_exact(n);
+        held.1.reserve_exact(n);
         for i in 0..n {
             let mut gate = self.library.gate(kind, &format!("{name}{i}"))?;
-            let inside = gate.enter().await?;
-            held.push((gate, inside));
+            held.1.push(gate.enter().await?);
+            held.0 = Some(gate);
         }
         Ok(String::new())
     }
 
     async fn free(&self) -> Result<String> {
-        for (mut gate, inside) in self.held.lock().await.drain(..) {
+        let mut held = self.held.lock().await;
+        let (Some(gate), all) = &mut *held else { return Ok(String::new()) };
+        for inside in all.drain(..) {
             gate.leave(inside).await?;
         }
         Ok(String::new())

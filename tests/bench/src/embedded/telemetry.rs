@@ -8,51 +8,41 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
-use crate::report::{Row, per_second};
-use crate::stats::{Spread, median};
-use crate::{Result, Scale};
+use super::Scale;
+use crate::Result;
+use crate::bars::RATE;
+use crate::run::Run;
+use crate::sides::{SILENT, UNWATCHED};
 
-/// At most two percent slower.
-const BAR: f64 = 0.98;
 /// Number of process pairs started: memory layout varies between starts and affects the result as much as what is
 /// measured here.
 const STARTS: usize = 10;
 /// Upper bound for a round.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(crate) async fn without_a_consumer(scale: Scale) -> Result<Row> {
+pub(crate) async fn without_a_consumer(run: &mut Run, scale: Scale) -> Result<()> {
+    run.progress.at("telemetry", "");
     let with = build("with", "metrics")?;
     let without = build("without", "tracing/release_max_level_off")?;
-    let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for start in 0..STARTS {
         let (mut with, mut without) = (Pairs::start(&with)?, Pairs::start(&without)?);
         // The first round of each is a warm-up.
-        with.round(scale.memory).await?;
-        without.round(scale.memory).await?;
+        with.round(scale.time).await?;
+        without.round(scale.time).await?;
         for round in 0..scale.rounds {
             // Alternate, each first as often as second.
             let (a, b) = if (start + round) % 2 == 0 {
-                let a = with.round(scale.memory).await?;
-                (a, without.round(scale.memory).await?)
+                let a = with.round(scale.time).await?;
+                (a, without.round(scale.time).await?)
             } else {
-                let b = without.round(scale.memory).await?;
-                (with.round(scale.memory).await?, b)
+                let b = without.round(scale.time).await?;
+                (with.round(scale.time).await?, b)
             };
-            ours.push(a);
-            theirs.push(b);
-            ratios.push(a / b);
+            run.samples.push("telemetry", RATE, UNWATCHED.name, a);
+            run.samples.push("telemetry", RATE, SILENT.name, b);
         }
     }
-    let (ours, theirs, ratio) = (median(&ours), median(&theirs), Spread::of(&ratios));
-    Ok(Row {
-        what: "memory: acquire + release, nobody watches".into(),
-        ours: per_second(ours),
-        peer: format!("{} without spans, events and metrics", per_second(theirs)),
-        ratio: Some(ratio),
-        bar: format!("ratio ≥ {BAR}"),
-        met: ratio.median >= BAR,
-        values: vec![("ours_per_second", ours), ("peer_per_second", theirs)],
-    })
+    Ok(())
 }
 
 /// Builds the program with these features of the core, in a target folder of its own.

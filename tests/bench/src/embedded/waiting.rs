@@ -2,16 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use crate::report::Row;
-use crate::worker::Worker;
-use crate::{Result, Scale, cpu};
+use super::Scale;
+use super::worker::Worker;
+use crate::bars::WAITER_CPU;
+use crate::run::Run;
+use crate::sides::SQLITE;
+use crate::{Result, cpu};
 
-/// Percent of one core.
-const BAR_PERCENT: f64 = 1.0;
 const NAME: &str = "bench";
 
 /// Measures the CPU time of all waiting processes together.
-pub(crate) async fn cpu_of_waiting(scale: Scale) -> Result<Row> {
+pub(crate) async fn cpu_of_waiting(run: &mut Run, scale: Scale) -> Result<()> {
+    run.progress.at("embedded waiting", "");
     let folder = tempfile::tempdir()?;
     let url = format!("sqlite:{}?call_timeout=1m", folder.path().join("locks.db").display());
     let client = tenure::connect(&url).await?;
@@ -42,20 +44,8 @@ pub(crate) async fn cpu_of_waiting(scale: Scale) -> Result<Row> {
     let (took, used) = (begin.elapsed(), cpu::used(&pids)?.saturating_sub(used));
 
     let percent = 100.0 * used.as_secs_f64() / took.as_secs_f64();
+    run.samples.push("embedded waiting", WAITER_CPU, SQLITE.name, percent);
     drop(workers);
     guard.release().await?;
-    client.close().await?;
-    Ok(Row {
-        what: format!("sqlite: {} waiting processes", scale.waiters),
-        ours: format!("{percent:.2} % of a core"),
-        peer: String::new(),
-        ratio: None,
-        bar: "< 1 %".into(),
-        met: percent < BAR_PERCENT,
-        values: vec![
-            ("percent", percent),
-            ("processes", scale.waiters as f64),
-            ("seconds", took.as_secs_f64()),
-        ],
-    })
+    Ok(client.close().await?)
 }

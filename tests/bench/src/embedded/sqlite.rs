@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use rusqlite::{Connection, params};
 
-use crate::report::{Row, per_second};
-use crate::rounds::{alternate, rate};
-use crate::{Result, Scale};
+use super::{Scale, alternate, rate};
+use crate::Result;
+use crate::run::Run;
+use crate::sides::{SQLITE, TRANSACTIONS};
 
 const BATCH: u32 = 50;
-const BAR: f64 = 0.7;
 const NAME: &str = "bench";
 
 /// Acquire and release, uncontended, in one task and one process.
-pub(crate) async fn pairs(scale: Scale) -> Result<Row> {
+pub(crate) async fn pairs(run: &mut Run, scale: Scale) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("locks.db");
     let client = tenure::connect(&format!("sqlite:{}", path.display())).await?;
@@ -25,25 +25,17 @@ pub(crate) async fn pairs(scale: Scale) -> Result<Row> {
     let bare = Bare::open(&folder.path().join("bare.db"), body)?;
 
     let ours = || {
-        rate(scale.sqlite, BATCH, || async {
+        rate(scale.time, BATCH, || async {
             for _ in 0..BATCH {
                 lock.acquire().await?.release().await?;
             }
             Ok(())
         })
     };
-    let peer = || rate(scale.sqlite, BATCH, || async { (0..BATCH).try_for_each(|_| bare.pair()) });
-    let rates = alternate(scale.rounds, ours, peer).await?;
-    client.close().await?;
-    Ok(Row {
-        what: "sqlite: acquire + release".into(),
-        ours: per_second(rates.ours),
-        peer: format!("{} two bare transactions", per_second(rates.peer)),
-        ratio: Some(rates.ratio),
-        bar: "ratio ≥ 0.7".into(),
-        met: rates.ratio.median >= BAR,
-        values: vec![("ours_per_second", rates.ours), ("peer_per_second", rates.peer)],
-    })
+    let peer = || rate(scale.time, BATCH, || async { (0..BATCH).try_for_each(|_| bare.pair()) });
+    let (ours, peer) = ((SQLITE.name, ours), (TRANSACTIONS.name, peer));
+    alternate(run, "embedded sqlite", scale.rounds, ours, peer).await?;
+    Ok(client.close().await?)
 }
 
 /// What our store writes for a held lock, so that the peer writes as much.

@@ -7,45 +7,39 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::report::{Row, millis};
-use crate::stats::{Spread, percentile};
-use crate::worker::Worker;
-use crate::{Result, Scale};
+use super::Scale;
+use super::worker::Worker;
+use crate::Result;
+use crate::bars::{HANDOVER, LONGEST};
+use crate::run::Run;
+use crate::sides::{FLOCK, SQLITE};
+use crate::stats::percentile;
 
 /// Time after which a process that was told to acquire is asleep.
-pub(crate) const ASLEEP: Duration = Duration::from_millis(20);
-const BAR_MS: f64 = 20.0;
+const ASLEEP: Duration = Duration::from_millis(20);
 
-/// Judged by the 99th percentile.
-pub(crate) async fn between_processes(scale: Scale) -> Result<Row> {
+pub(crate) async fn between_processes(run: &mut Run, scale: Scale) -> Result<()> {
+    const WORKLOAD: &str = "embedded hand-over";
+    run.progress.at(WORKLOAD, "");
     let folder = tempfile::tempdir()?;
     let url = format!("sqlite:{}?call_timeout=1m", folder.path().join("locks.db").display());
     let mut pair = pair(&url).await?;
-    let (mut ours, mut peer, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..scale.turns {
-        let mine = ours_once(&mut pair, scale.handovers).await?;
+    for _ in 0..scale.rounds.min(15) {
+        let ours = ours_once(&mut pair, scale.handovers).await?;
         let theirs = flock_once(folder.path(), scale.handovers).await?;
-        ratios.push(percentile(&mine, 0.5) / percentile(&theirs, 0.5));
-        ours.extend(mine);
-        peer.extend(theirs);
+        for (side, took) in [(SQLITE, ours), (FLOCK, theirs)] {
+            run.samples.push(WORKLOAD, HANDOVER, side.name, percentile(&took, 0.5));
+            run.samples.push(WORKLOAD, LONGEST, side.name, percentile(&took, 1.0));
+        }
     }
     for worker in pair {
         worker.end().await?;
     }
-    let p99 = percentile(&ours, 0.99);
-    Ok(Row {
-        what: format!("sqlite: hand-over, {} times", ours.len()),
-        ours: millis(&ours),
-        peer: format!("{} flock(1)", millis(&peer)),
-        ratio: Some(Spread::of(&ratios)),
-        bar: "p99 ≤ 20 ms".into(),
-        met: p99 <= BAR_MS,
-        values: values(&ours, &peer),
-    })
+    Ok(())
 }
 
 /// Starts two connected processes.
-pub(crate) async fn pair(url: &str) -> Result<[Worker; 2]> {
+async fn pair(url: &str) -> Result<[Worker; 2]> {
     let mut pair = [Worker::lock(url, "bench")?, Worker::lock(url, "bench")?];
     for worker in &mut pair {
         worker.answer("ready").await?;
@@ -53,19 +47,8 @@ pub(crate) async fn pair(url: &str) -> Result<[Worker; 2]> {
     Ok(pair)
 }
 
-pub(crate) fn values(ours: &[f64], peer: &[f64]) -> Vec<(&'static str, f64)> {
-    vec![
-        ("ours_p50_ms", percentile(ours, 0.5)),
-        ("ours_p99_ms", percentile(ours, 0.99)),
-        ("ours_max_ms", percentile(ours, 1.0)),
-        ("peer_p50_ms", percentile(peer, 0.5)),
-        ("peer_p99_ms", percentile(peer, 0.99)),
-        ("peer_max_ms", percentile(peer, 1.0)),
-    ]
-}
-
 /// Returns the milliseconds of each hand-over.
-pub(crate) async fn ours_once(pair: &mut [Worker; 2], times: usize) -> Result<Vec<f64>> {
+async fn ours_once(pair: &mut [Worker; 2], times: usize) -> Result<Vec<f64>> {
     let mut took = Vec::new();
     let [holder, waiter] = pair;
     let (mut holder, mut waiter) = (holder, waiter);
@@ -100,6 +83,6 @@ async fn flock_once(folder: &Path, times: usize) -> Result<Vec<f64>> {
     Ok(took)
 }
 
-pub(crate) fn between(released: u64, granted: u64) -> f64 {
+fn between(released: u64, granted: u64) -> f64 {
     granted.saturating_sub(released) as f64 / 1e6
 }
