@@ -76,7 +76,7 @@ async fn serve<L: Library>(connect: impl Future<Output = Result<L>>) -> Result<u
         }
     };
     println!("0 ok");
-    let held = Mutex::new((None, Vec::new()));
+    let held = Mutex::new(Held { gate: None, all: Vec::new() });
     let process = Arc::new(Process { library, held, handed: Handed::default() });
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = lines.next_line().await? {
@@ -94,10 +94,15 @@ async fn serve<L: Library>(connect: impl Future<Output = Result<L>>) -> Result<u
     std::process::exit(0);
 }
 
+/// What is held. One lock leaves for all, so that nothing but what a holder needs is in memory.
+struct Held<G: Gate> {
+    gate: Option<G>,
+    all: Vec<G::Held>,
+}
+
 struct Process<L: Library> {
     library: Arc<L>,
-    /// One lock may leave for all: nothing but what a holder needs is kept in memory.
-    held: Mutex<(Option<L::Gate>, Vec<<L::Gate as Gate>::Held>)>,
+    held: Mutex<Held<L::Gate>>,
     handed: Handed,
 }
 
@@ -119,18 +124,18 @@ impl<L: Library> Process<L> {
 
     async fn hold(&self, kind: &str, name: &str, n: usize) -> Result<String> {
         let mut held = self.held.lock().await;
-        held.1.reserve_exact(n);
+        held.all.reserve_exact(n);
         for i in 0..n {
             let mut gate = self.library.gate(kind, &format!("{name}{i}"))?;
-            held.1.push(gate.enter().await?);
-            held.0 = Some(gate);
+            held.all.push(gate.enter().await?);
+            held.gate = Some(gate);
         }
         Ok(String::new())
     }
 
     async fn free(&self) -> Result<String> {
         let mut held = self.held.lock().await;
-        let (Some(gate), all) = &mut *held else { return Ok(String::new()) };
+        let Held { gate: Some(gate), all } = &mut *held else { return Ok(String::new()) };
         for inside in all.drain(..) {
             gate.leave(inside).await?;
         }
