@@ -29,7 +29,7 @@ pub(crate) async fn all(run: &mut Run) -> Result<()> {
             run.progress.at(name, &format!("{n}"));
             let servers = Servers::start(Store::Redis)?;
             let costs = match name {
-                "W10 names" => names(&servers, n).await?,
+                "W10 names" => names(&servers, n, quick).await?,
                 "W10 waiters" => waiters(&servers, n).await?,
                 "W10 holders" => holders(&servers, n).await?,
                 _ => processes(&servers, n, quick).await?,
@@ -48,17 +48,19 @@ pub(crate) async fn all(run: &mut Run) -> Result<()> {
 }
 
 /// So many held locks: memory, and a period of renewals.
-async fn names(servers: &Servers, n: usize) -> Result<Costs> {
-    let peer = TENURE.start_with(servers, "lease=6s").await?;
+async fn names(servers: &Servers, n: usize, quick: bool) -> Result<Costs> {
+    let lease = if quick { 1 } else { 6 };
+    let two_periods = Duration::from_secs(lease) * 2 / 3;
+    let peer = TENURE.start_with(servers, &format!("lease={lease}s")).await?;
     peer.call("bench", "bench.hold plain first 100").await?;
     let before = (memory(peer.pid())?, servers.info("memory", "used_memory")?);
     peer.call("bench", &format!("bench.hold plain held {n}")).await?;
     let kilobytes = (memory(peer.pid())? - before.0) / 1024.0;
     let server = (servers.info("memory", "used_memory")? - before.1) / 1024.0;
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    tokio::time::sleep(two_periods).await;
     let pids = [peer.pid(), servers.pid()];
     let (time, commands) = (cpu::used(&pids)?, servers.commands()?);
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    tokio::time::sleep(two_periods).await;
     let time = (cpu::used(&pids)? - time).as_secs_f64() * 1e3 / 2.0;
     let commands = (servers.commands()? - commands).all / 2.0;
     Ok(vec![

@@ -109,7 +109,9 @@ impl Run {
                 let mut push = |measure, value| self.samples.push(workload.name, measure, side.name, value);
                 let waits = done.waits();
                 push(RATE, done.rate);
-                push(COMMANDS, commands / waits.count() as f64);
+                if side.is_counted() {
+                    push(COMMANDS, commands / waits.count() as f64);
+                }
                 push(P50, waits.percentile(0.5));
                 push(P99, waits.percentile(0.99));
                 if workload.tasks > 1 {

@@ -100,6 +100,11 @@ impl Side {
         }
     }
 
+    /// Whether the servers count what it asks of them.
+    pub(crate) fn is_counted(self) -> bool {
+        self.kind != Kind::Etcd
+    }
+
     /// Whether it must be warmed up for longer: code is compiled while it runs.
     pub(crate) fn warms_up(self) -> bool {
         matches!(self.kind, Kind::Redisson | Kind::Curator)

@@ -40,7 +40,8 @@ pub(crate) fn bars(all: &[Judged]) -> String {
 pub(crate) fn workload(samples: &Samples, name: &str) -> Option<String> {
     let measures = samples.of(name)?;
     let mut sides: Vec<&str> = measures.values().flat_map(|sides| sides.keys().map(String::as_str)).collect();
-    sides.sort_unstable();
+    // Steps of growth by their number.
+    sides.sort_unstable_by_key(|side| (side.parse::<u64>().unwrap_or(0), *side));
     sides.dedup();
     let head: Vec<&str> = [name].into_iter().chain(measures.keys().map(String::as_str)).collect();
     let lines = sides.iter().map(|side| {

@@ -50,6 +50,8 @@ struct Scene {
     servers: Servers,
     holder: Peer,
     waiting: [Peer; 2],
+    /// Connections of all but those who wait.
+    others: f64,
 }
 
 impl Scene {
@@ -57,8 +59,9 @@ impl Scene {
         let servers = Servers::start(Store::Redis)?;
         // So long that no renewal is counted.
         let holder = side.start_with(&servers, "lease=10m").await?;
+        let others = servers.info("clients", "connected_clients")?;
         let waiting = [side.start(&servers).await?, side.start(&servers).await?];
-        Ok(Self { servers, holder, waiting })
+        Ok(Self { servers, holder, waiting, others })
     }
 
     async fn hold(&self, kind: &str) -> Result<()> {
@@ -115,12 +118,10 @@ async fn crowd(run: &mut Run, name: &str, kind: &str, n: usize, side: Side) -> R
     let (settle, window) = if run.plan.quick { (0.3, 0.5) } else { (4.0, 5.0) };
     let scene = Scene::start(side).await?;
     scene.hold(kind).await?;
-    let connections = || scene.servers.info("clients", "connected_clients");
     let mut used = 0.0;
     for peer in &scene.waiting {
         used += memory(peer.pid())?;
     }
-    let others = connections()?;
     scene.wait(kind, n).await?;
     tokio::time::sleep(Duration::from_secs_f64(settle)).await;
     let pids = scene.waiting.each_ref().map(Peer::pid);
@@ -130,15 +131,14 @@ async fn crowd(run: &mut Run, name: &str, kind: &str, n: usize, side: Side) -> R
     let took = begin.elapsed().as_secs_f64();
     let commands = (scene.servers.commands()? - commands).all;
     let time = (cpu::used(&pids)? - time).as_secs_f64();
-    // Each had one before it waited.
-    let more = connections()? - others;
+    let connections = scene.servers.info("clients", "connected_clients")? - scene.others;
     let mut now = 0.0;
     for peer in &scene.waiting {
         now += memory(peer.pid())?;
     }
     let processes = scene.waiting.len() as f64;
     let mut add = |measure, value| run.samples.push(name, measure, side.name, value);
-    add(CONNECTIONS, 1.0 + more / processes);
+    add(CONNECTIONS, connections / processes);
     add(IDLE_COMMANDS, commands / took / processes);
     add(WAITER_CPU, 100.0 * time / took / processes);
     add(WAITER_MEMORY, (now - used) / processes / n as f64);

@@ -96,7 +96,7 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     Workload { name: "W9 fair", what: "64 tasks, 64 fair locks", kind: "fair", ..KIND },
     Workload { name: "W9 read", what: "64 readers of one lock", kind: "read", own: false, ..KIND },
     Workload { name: "W9 write", what: "64 tasks, 64 write locks", kind: "write", ..KIND },
-    Workload { name: "W9 permits", what: "64 tasks, 64 semaphores", kind: "permit", ..KIND },
+    Workload { name: "W9 permits", what: "64 tasks, 64 semaphores", kind: "permit:64", ..KIND },
     Workload {
         name: "W7",
         what: "a majority of 5 servers, one task",

@@ -5,9 +5,6 @@ use tenure::{Client, Guard, Lock};
 use super::{Gate, Library};
 use crate::Result;
 
-/// Permits of a semaphore; as many tasks as take turns may be inside.
-const PERMITS: u32 = 64;
-
 pub(crate) struct Tenure(Client);
 
 impl Tenure {
@@ -20,12 +17,14 @@ impl Library for Tenure {
     type Gate = Lock;
 
     fn gate(&self, kind: &str, name: &str) -> Result<Lock> {
+        if let Some(size) = kind.strip_prefix("permit:") {
+            return Ok(self.0.semaphore(name, size.parse()?).permits(1));
+        }
         Ok(match kind {
             "plain" => self.0.lock(name),
             "fair" => self.0.lock(name).fair(),
             "read" => self.0.rwlock(name).read(),
             "write" => self.0.rwlock(name).write(),
-            "permit" => self.0.semaphore(name, PERMITS).permits(1),
             _ => return Err(format!("no kind {kind:?}").into()),
         })
     }
