@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use crate::samples::Samples;
 use crate::sides::{
-    BARE_HASH, BARE_SET, BARE_ZOOKEEPER, CURATOR, ETCD, MEMORY as MEMORY_STORE, MUTEX, PLAIN, PLAIN_REMOTE,
-    PYTHON, REDISSON, REDSYNC, RSLOCK, SILENT, SQLITE, Side, TENURE, TENURE_REMOTE, TRANSACTIONS, UNWATCHED,
-    ZOOKEEPER, ZOOKEEPER_REMOTE,
+    BARE_HASH, BARE_SET, BARE_ZOOKEEPER, CURATOR, ETCD, FAIR, MEMORY as MEMORY_STORE, MUTEX, PERMITS, PLAIN,
+    PLAIN_REMOTE, PYTHON, READ, REDISSON, REDISSON_PERMITS, REDSYNC, RSLOCK, SILENT, SQLITE, Side, TENURE,
+    TENURE_REMOTE, TRANSACTIONS, UNWATCHED, WRITE, ZOOKEEPER, ZOOKEEPER_REMOTE,
 };
 use crate::stats::{Spread, median};
 
@@ -126,7 +126,10 @@ pub(crate) const BARS: &[Bar] = &[
     bar("W8 64 tasks", RATE, ZOOKEEPER, One(BARE_ZOOKEEPER), AtLeast(0.9)),
     bar("W8 one name", RATE, ZOOKEEPER, One(CURATOR), AtLeast(1.8)),
     bar("W8 one name", RATE, ZOOKEEPER_REMOTE, Best(&[CURATOR, ETCD]), AtLeast(1.0)),
-    bar("W9 permits", RATE, TENURE, One(REDISSON), AtLeast(3.0)),
+    bar("W9", RATE, READ, One(TENURE), AtLeast(0.8)),
+    bar("W9", RATE, FAIR, One(TENURE), AtLeast(0.8)),
+    bar("W9", RATE, WRITE, One(TENURE), AtLeast(0.8)),
+    bar("W9", RATE, PERMITS, One(REDISSON_PERMITS), AtLeast(3.0)),
     bar("W10 growth of client memory, KB, names", GROWTH, TENURE, Nobody, AtMost(1.05)),
     bar("W10 growth of server memory, KB, names", GROWTH, TENURE, Nobody, AtMost(1.05)),
     bar("W10 growth of CPU of a period, ms, names", GROWTH, TENURE, Nobody, AtMost(1.05)),

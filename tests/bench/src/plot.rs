@@ -9,6 +9,7 @@ const COLORS: [&str; 8] =
     ["#1b6e8c", "#d1495b", "#edae49", "#66a182", "#8d6a9f", "#8c8c8c", "#4f772d", "#30638e"];
 const OURS: &str = "#1b6e8c";
 const OTHERS: &str = "#c9b79c";
+const BARE: &str = "#b9b9b9";
 const FONT: &str = "font-family=\"Helvetica, Arial, sans-serif\"";
 
 /// One group of bars: its title, and a value for each name, the largest first.
@@ -31,7 +32,11 @@ pub(crate) fn bars(title: &str, groups: &[Group]) -> String {
         y += 24.0;
         let most = group.bars.iter().map(|bar| bar.1).fold(f64::MIN_POSITIVE, f64::max);
         for (name, value) in &group.bars {
-            let color = if name.starts_with("Tenure") { OURS } else { OTHERS };
+            let color = match name.split([' ', ',']).next() {
+                Some("Tenure" | "tenure") => OURS,
+                Some("bare") => BARE,
+                _ => OTHERS,
+            };
             let length = (value / most * LENGTH).max(1.0);
             text(&mut svg, (LEFT - 8.0, y + 12.0), 12.0, "end", "normal", name);
             let _ = writeln!(
@@ -61,9 +66,9 @@ pub(crate) struct Axis<'a> {
 
 /// Lines in one frame, with a legend beside it.
 pub(crate) fn lines(title: &str, x: &Axis<'_>, y: &Axis<'_>, lines: &[Line]) -> String {
-    const FRAME: (f64, f64, f64, f64) = (70.0, 44.0, 420.0, 300.0);
+    const FRAME: (f64, f64, f64, f64) = (70.0, 66.0, 420.0, 300.0);
     let (left, top, width, height) = FRAME;
-    let mut svg = open(720.0, 400.0, title);
+    let mut svg = open(860.0, 424.0, title);
     let points = || lines.iter().flat_map(|line| &line.points);
     let xs = Scale::of(points().map(|point| point.0), x.logarithmic);
     let ys = Scale::of(points().map(|point| point.1), y.logarithmic);
@@ -136,7 +141,7 @@ impl Scale {
 }
 
 fn label(value: f64) -> String {
-    if value >= 0.01 { value.to_string() } else { format!("{value:.0e}") }
+    if value == 0.0 || value >= 0.01 { value.to_string() } else { format!("{value:.0e}") }
 }
 
 fn open(width: f64, height: f64, title: &str) -> String {

@@ -38,6 +38,7 @@ fn between(page: &str, text: &str) -> Option<String> {
 fn text(samples: &Samples, machine: &str) -> String {
     let mut text = format!("{machine}\n\n## Bars\n\n{}\n", table::bars(&table::judged(samples)));
     text += "![Pairs a second](images/bench-throughput.svg)\n\n";
+    text += "![From a release to the next grant](images/bench-handover.svg)\n\n";
     text += "![How long tasks wait](images/bench-waits.svg)\n\n";
     text += "![What costs grow with](images/bench-growth.svg)\n\n## Everything that was measured\n\nMedians of the rounds.\n\n";
     for name in samples.workloads().filter(|name| !name.starts_with("W10 growth")) {
@@ -66,10 +67,11 @@ fn plots(samples: &Samples) -> Vec<(&'static str, String)> {
         .filter_map(|name| group(name, HANDOVER, format!("{name}: {HANDOVER}")))
         .collect();
     let percent = Axis { label: "% of acquisitions that waited at most so long", logarithmic: false };
-    let waits: Vec<Line> = samples
+    let mut waits: Vec<Line> = samples
         .waits("W3b")
         .map(|(side, waits)| Line { name: side.to_owned(), points: waits.distribution() })
         .collect();
+    waits.sort_by_key(|line| !line.name.starts_with("Tenure"));
     let mut grown = Vec::new();
     for name in samples.workloads().filter(|name| name.starts_with("W10") && !name.contains("growth")) {
         for (what, steps) in samples.of(name).into_iter().flatten() {
@@ -82,6 +84,7 @@ fn plots(samples: &Samples) -> Vec<(&'static str, String)> {
             grown.push(Line { name: format!("{}: {what}", &name[4..]), points });
         }
     }
+    grown.push(Line { name: "linear".to_owned(), points: vec![(1.0, 1.0), (16.0, 16.0)] });
     let logarithmic = |label| Axis { label, logarithmic: true };
     vec![
         ("bench-throughput.svg", bars("Pairs of acquire and release a second (more is better)", &throughput)),

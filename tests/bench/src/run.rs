@@ -135,7 +135,7 @@ struct Pool<'a> {
 impl Pool<'_> {
     /// So many processes of a side.
     async fn of(&mut self, side: Side, n: usize) -> Result<&[Peer]> {
-        let at = match self.started.iter().position(|(known, _)| *known == side) {
+        let at = match self.started.iter().position(|(known, _)| known.is_of(side)) {
             Some(at) => at,
             None => {
                 self.started.push((side, Vec::new()));
@@ -160,8 +160,10 @@ pub(crate) struct Done {
 
 /// One round of one side.
 async fn once(peers: &[Peer], workload: &Workload, side: Side, time: Duration) -> Result<Done> {
-    let Workload { kind, own, tasks, hold, pause, .. } = workload;
-    let scope = if *own { "own" } else { "shared" };
+    let Workload { own, tasks, hold, pause, .. } = workload;
+    let kind = side.locks.unwrap_or(workload.kind);
+    // Readers share.
+    let scope = if *own && kind != "read" { "own" } else { "shared" };
     // Nobody shares keys with another side.
     let name = format!("{}-{}", workload.name, side.name).replace([' ', ','], "-");
     let millis = time.as_millis();

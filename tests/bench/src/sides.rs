@@ -14,6 +14,8 @@ use crate::servers::Servers;
 pub(crate) struct Side {
     pub(crate) name: &'static str,
     kind: Kind,
+    /// What it locks, if not what the workload says.
+    pub(crate) locks: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +34,12 @@ enum Kind {
 }
 
 const fn side(name: &'static str, kind: Kind) -> Side {
-    Side { name, kind }
+    Side { name, kind, locks: None }
+}
+
+/// The same side, which locks something else.
+const fn locking(of: Side, locks: &'static str, name: &'static str) -> Side {
+    Side { name, kind: of.kind, locks: Some(locks) }
 }
 
 pub(crate) const TENURE: Side = side("Tenure", Kind::Ours(""));
@@ -47,6 +54,14 @@ pub(crate) const REDSYNC: Side = side("redsync", Kind::Redsync);
 pub(crate) const PYTHON: Side = side("python-redis-lock", Kind::PythonRedisLock);
 pub(crate) const REDISSON: Side = side("Redisson", Kind::Redisson);
 
+pub(crate) const FAIR: Side = locking(TENURE, "fair", "Tenure, fair");
+pub(crate) const READ: Side = locking(TENURE, "read", "Tenure, read");
+pub(crate) const WRITE: Side = locking(TENURE, "write", "Tenure, write");
+pub(crate) const PERMITS: Side = locking(TENURE, "permit:64", "Tenure, permits");
+pub(crate) const REDISSON_FAIR: Side = locking(REDISSON, "fair", "Redisson, fair");
+pub(crate) const REDISSON_READ: Side = locking(REDISSON, "read", "Redisson, read");
+pub(crate) const REDISSON_WRITE: Side = locking(REDISSON, "write", "Redisson, write");
+pub(crate) const REDISSON_PERMITS: Side = locking(REDISSON, "permit:64", "Redisson, permits");
 pub(crate) const QUORUM: Side = side("Tenure, quorum", Kind::Ours(""));
 pub(crate) const ZOOKEEPER: Side = side("Tenure, ZooKeeper", Kind::Ours(""));
 pub(crate) const ZOOKEEPER_REMOTE: Side =
@@ -103,6 +118,11 @@ impl Side {
     /// Whether the servers count what it asks of them.
     pub(crate) fn is_counted(self) -> bool {
         self.kind != Kind::Etcd
+    }
+
+    /// Whether one process can be both.
+    pub(crate) fn is_of(self, other: Self) -> bool {
+        self.kind == other.kind
     }
 
     /// Whether it must be warmed up for longer: code is compiled while it runs.

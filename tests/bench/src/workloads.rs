@@ -2,8 +2,9 @@
 
 use crate::servers::Store;
 use crate::sides::{
-    BARE_HASH, BARE_SET, BARE_ZOOKEEPER, CURATOR, ETCD, PLAIN, PLAIN_REMOTE, PYTHON, QUORUM, REDISSON,
-    REDSYNC, RSLOCK, Side, TENURE, TENURE_REMOTE, ZOOKEEPER, ZOOKEEPER_REMOTE,
+    BARE_HASH, BARE_SET, BARE_ZOOKEEPER, CURATOR, ETCD, FAIR, PERMITS, PLAIN, PLAIN_REMOTE, PYTHON, QUORUM,
+    READ, REDISSON, REDISSON_FAIR, REDISSON_PERMITS, REDISSON_READ, REDISSON_WRITE, REDSYNC, RSLOCK, Side,
+    TENURE, TENURE_REMOTE, WRITE, ZOOKEEPER, ZOOKEEPER_REMOTE,
 };
 
 /// Tasks of some processes that acquire, stay inside, release, and stay away, over and over.
@@ -74,10 +75,6 @@ const ON_ZOOKEEPER: Workload = Workload {
     ..ALONE
 };
 
-/// Each task on a name of its own, unless readers share one.
-const KIND: Workload =
-    Workload { name: "W9 lock", what: "64 tasks, 64 locks", sides: &[TENURE, REDISSON], millis: 250, ..MANY };
-
 pub(crate) const WORKLOADS: &[Workload] = &[
     ALONE,
     MANY,
@@ -92,11 +89,24 @@ pub(crate) const WORKLOADS: &[Workload] = &[
         rounds: 7,
         ..SERVICE
     },
-    KIND,
-    Workload { name: "W9 fair", what: "64 tasks, 64 fair locks", kind: "fair", ..KIND },
-    Workload { name: "W9 read", what: "64 readers of one lock", kind: "read", own: false, ..KIND },
-    Workload { name: "W9 write", what: "64 tasks, 64 write locks", kind: "write", ..KIND },
-    Workload { name: "W9 permits", what: "64 tasks, 64 semaphores", kind: "permit:64", ..KIND },
+    Workload {
+        name: "W9",
+        what: "kinds, 64 tasks on a name each, or 64 readers of one lock",
+        sides: &[
+            TENURE,
+            FAIR,
+            READ,
+            WRITE,
+            PERMITS,
+            REDISSON,
+            REDISSON_FAIR,
+            REDISSON_READ,
+            REDISSON_WRITE,
+            REDISSON_PERMITS,
+        ],
+        millis: 250,
+        ..MANY
+    },
     Workload {
         name: "W7",
         what: "a majority of 5 servers, one task",
