@@ -19,7 +19,7 @@ pub(crate) enum Store {
 
 pub(crate) enum Servers {
     Redis(Vec<Redis>),
-    ZooKeeper { zookeeper: Box<ZooKeeper>, etcd: Box<Server> },
+    ZooKeeper { zookeeper: Box<ZooKeeper>, etcd: Option<Box<Server>> },
 }
 
 /// How much a server has done: commands of Redis, those inside of scripts too, and calls of scripts alone; or requests.
@@ -41,7 +41,8 @@ impl Servers {
                     jvm: vec!["-XX:TieredStopAtLevel=4".into(), "-Xmx512m".into()],
                     ..ZooKeeperOptions::default()
                 })?;
-                Self::ZooKeeper { zookeeper: Box::new(zookeeper), etcd: Box::new(Server::start(Etcd)?) }
+                let etcd = has_etcd().then(|| Server::start(Etcd).map(Box::new)).transpose()?;
+                Self::ZooKeeper { zookeeper: Box::new(zookeeper), etcd }
             }
         })
     }
@@ -56,8 +57,8 @@ impl Servers {
 
     pub(crate) fn etcd(&self) -> Result<String> {
         match self {
-            Self::ZooKeeper { etcd, .. } => Ok(format!("127.0.0.1:{}", etcd.port())),
-            Self::Redis(_) => Err("etcd does not run".into()),
+            Self::ZooKeeper { etcd: Some(etcd), .. } => Ok(format!("127.0.0.1:{}", etcd.port())),
+            _ => Err("etcd does not run".into()),
         }
     }
 
@@ -120,6 +121,12 @@ impl std::ops::Sub for Commands {
     fn sub(self, before: Self) -> Self {
         Self { all: self.all - before.all, scripts: self.scripts - before.scripts }
     }
+}
+
+/// Whether etcd is installed: the tests do without.
+pub(crate) fn has_etcd() -> bool {
+    let places = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&places).any(|place| place.join("etcd").is_file())
 }
 
 /// One member, with its data in the folder of the testbed.

@@ -7,7 +7,7 @@ use interop::{Address, Curator, CuratorOptions, Jvm, Options, Peer};
 use tokio::process::Command;
 
 use crate::Result;
-use crate::servers::Servers;
+use crate::servers::{Servers, has_etcd};
 
 /// A program that takes part, steered as `client/mod.rs` says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,13 +104,15 @@ const PYTHON_DRIVER: Recipe<Program> = Recipe {
 };
 
 impl Side {
-    /// Whether it is there: a feature may be left out of the build, or a setting be unknown to the library.
+    /// Whether it is there: a feature may be left out of the build, a setting be unknown to the library, or a server not be
+    /// installed.
     pub(crate) fn is_known(self) -> bool {
         match self.kind {
             Kind::Ours(settings) if settings.contains("local_handover") => {
                 tenure::Config::default().url(&format!("redis://h:1?{settings}")).is_ok()
             }
             Kind::Client("rslock") => cfg!(feature = "rslock"),
+            Kind::Etcd => has_etcd(),
             _ => true,
         }
     }
