@@ -10,20 +10,54 @@ pub(crate) struct Progress {
     begin: Instant,
     planned: Duration,
     done: Duration,
-    /// What the last line said, elsewhere than on a terminal.
-    said: String,
+    now: String,
+    /// How long what runs now is planned to take, if it does not count its rounds.
+    pending: Duration,
     terminal: bool,
 }
 
+/// Seconds of what does not count its rounds, on a machine of two cores.
+const PARTS: &[(&str, u64)] = &[
+    ("W4 renewal", 34),
+    ("W5 10 waiters", 25),
+    ("W5 1,000 waiters", 80),
+    ("W5 10,000 waiters", 25),
+    ("W5b 1,000 fair waiters", 35),
+    ("W6 10,000 held", 110),
+    ("W6 10,000 held after 5,000 pairs", 35),
+    ("W6 100,000 held", 50),
+    ("W10 names", 45),
+    ("W10 waiters", 10),
+    ("W10 holders", 3),
+    ("W10 processes", 10),
+    ("embedded hand-over", 25),
+    ("embedded waiting", 20),
+    ("embedded start", 30),
+    ("telemetry", 130),
+];
+
 impl Progress {
-    /// Of a run whose rounds take so long together.
-    pub(crate) fn new(planned: Duration) -> Self {
-        let (terminal, said) = (stderr().is_terminal(), String::new());
-        Self { begin: Instant::now(), planned, done: Duration::ZERO, said, terminal }
+    /// Of a run whose rounds take so long together, and of the other parts that are wanted.
+    pub(crate) fn new(rounds: Duration, wants: impl Fn(&str) -> bool) -> Self {
+        let parts = PARTS.iter().filter(|(name, _)| wants(name)).map(|(_, seconds)| seconds);
+        Self {
+            begin: Instant::now(),
+            planned: rounds + Duration::from_secs(parts.sum()),
+            done: Duration::ZERO,
+            now: String::new(),
+            pending: Duration::ZERO,
+            terminal: stderr().is_terminal(),
+        }
     }
 
     /// Says what begins now.
     pub(crate) fn at(&mut self, workload: &str, detail: &str) {
+        let is_new = self.now != workload;
+        if is_new {
+            self.now = workload.to_owned();
+            let seconds = PARTS.iter().find(|(name, _)| *name == workload).map_or(0, |(_, seconds)| *seconds);
+            self.done += std::mem::replace(&mut self.pending, Duration::from_secs(seconds));
+        }
         if self.terminal {
             let part = (self.done.as_secs_f64() / self.planned.as_secs_f64().max(1e-9)).min(1.0);
             let full = (part * WIDTH as f64) as usize;
@@ -34,8 +68,7 @@ impl Progress {
             };
             let _ = write!(stderr(), "\r\x1b[2K{bar} {:3.0} %  {left}{workload}  {detail}", part * 100.0);
             let _ = stderr().flush();
-        } else if self.said != workload {
-            self.said = workload.to_owned();
+        } else if is_new {
             eprintln!("{:>6}  {workload}", minutes(self.begin.elapsed()));
         }
     }
@@ -60,6 +93,18 @@ fn minutes(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_counts_when_the_next_begins() {
+        let mut progress = Progress::new(Duration::from_secs(10), |name| name == "W10 holders");
+        assert_eq!(progress.planned, Duration::from_secs(13));
+        progress.at("W10 holders", "a");
+        progress.at("W10 holders", "b");
+        assert_eq!(progress.done, Duration::ZERO);
+        progress.at("W1", "");
+        progress.add(Duration::from_secs(1));
+        assert_eq!(progress.done, Duration::from_secs(4));
+    }
 
     #[test]
     fn times_read_as_on_a_clock() {

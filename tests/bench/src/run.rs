@@ -66,7 +66,8 @@ impl Run {
     pub(crate) fn new(plan: Plan) -> Self {
         let workloads = WORKLOADS.iter().filter(|workload| plan.wants(workload.name));
         let planned = workloads.map(|workload| plan.planned(workload)).sum();
-        Self { plan, samples: Samples::default(), progress: Progress::new(planned) }
+        let progress = Progress::new(planned, |part| plan.wants(part));
+        Self { plan, samples: Samples::default(), progress }
     }
 
     pub(crate) async fn all(&mut self) -> Result<()> {
