@@ -62,6 +62,7 @@ fn options(words: &[&str]) -> Result<(Plan, Option<String>)> {
             _ => return Err(format!("there is no option `{word}`: --only, --quick, --json, --report").into()),
         }
     }
+    plan.check()?;
     Ok((plan, file))
 }
 

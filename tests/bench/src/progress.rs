@@ -17,7 +17,7 @@ pub(crate) struct Progress {
 }
 
 /// Seconds of what does not count its rounds, on a machine of two cores.
-const PARTS: &[(&str, u64)] = &[
+pub(crate) const PARTS: &[(&str, u64)] = &[
     ("W4 renewal", 34),
     ("W5 10 waiters", 25),
     ("W5 1,000 waiters", 80),
@@ -30,6 +30,8 @@ const PARTS: &[(&str, u64)] = &[
     ("W10 waiters", 10),
     ("W10 holders", 3),
     ("W10 processes", 10),
+    ("embedded memory", 6),
+    ("embedded sqlite", 6),
     ("embedded hand-over", 25),
     ("embedded waiting", 20),
     ("embedded start", 30),

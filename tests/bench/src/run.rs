@@ -12,7 +12,7 @@ use crate::bars::{COMMANDS, P50, P99, P99_OF_A_TASK, POOREST, RATE};
 use crate::embedded;
 use crate::growth;
 use crate::held;
-use crate::progress::Progress;
+use crate::progress::{PARTS, Progress};
 use crate::samples::Samples;
 use crate::servers::{Servers, Store};
 use crate::sides::Side;
@@ -39,6 +39,19 @@ impl Plan {
             workload.strip_prefix(&**only).is_some_and(|r| r.is_empty() || r.starts_with(' '))
         };
         self.only.is_empty() || self.only.iter().any(is)
+    }
+
+    /// Refuses what nothing is called.
+    pub(crate) fn check(&self) -> Result<()> {
+        let names = || WORKLOADS.iter().map(|workload| workload.name).chain(PARTS.iter().map(|part| part.0));
+        for only in &self.only {
+            let plan = Self { only: vec![only.clone()], quick: false };
+            if !names().any(|name| plan.wants(name)) {
+                let all: Vec<&str> = names().collect();
+                return Err(format!("there is no `{only}` to measure; there are {}", all.join(", ")).into());
+            }
+        }
+        Ok(())
     }
 
     fn rounds(&self, workload: &Workload) -> usize {
@@ -222,6 +235,9 @@ mod tests {
     #[test]
     fn a_workload_is_asked_for_with_its_parts() {
         let plan = Plan { only: vec!["W3".into(), "W4".into()], quick: false };
+        assert!(plan.check().is_ok());
+        let unknown = Plan { only: vec!["W11".into()], quick: false };
+        assert!(unknown.check().unwrap_err().to_string().contains("W3b"));
         let wanted = ["W3", "W3b", "W4 pair", "W40"].map(|name| plan.wants(name));
         assert_eq!(wanted, [true, false, true, false]);
     }
