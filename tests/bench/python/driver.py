@@ -118,8 +118,8 @@ class Bench:
 
 def main():
     host, port = sys.argv[1].rsplit(":", 1)
-    # A connection for each thread, as redis-py has it.
-    client = redis.StrictRedis(host=host, port=int(port), max_connections=1 << 20)
+    # A connection for each thread, which may wait for as long as it takes.
+    client = redis.StrictRedis(host=host, port=int(port), max_connections=1 << 20, socket_timeout=None)
     if not answer("0", lambda: client.ping() and None):
         os._exit(1)
     bench = Bench(client)

@@ -17,12 +17,12 @@ pub(crate) async fn all(run: &mut Run) -> Result<()> {
         renewal(run).await?;
     }
     let many: &[(&'static str, usize, usize, &[Side])] = if run.plan.quick {
-        &[("W6 10,000 held", 100, 0, &[TENURE, PLAIN])]
+        &[("W6 10000 held", 100, 0, &[TENURE, PLAIN])]
     } else {
         &[
-            ("W6 10,000 held", 10_000, 0, &[TENURE, PLAIN, REDISSON]),
-            ("W6 10,000 held after 5,000 pairs", 10_000, 5_000, &[TENURE]),
-            ("W6 100,000 held", 100_000, 0, &[TENURE]),
+            ("W6 10000 held", 10_000, 0, &[TENURE, PLAIN, REDISSON]),
+            ("W6 10000 held after 5000 pairs", 10_000, 5_000, &[TENURE]),
+            ("W6 100000 held", 100_000, 0, &[TENURE]),
         ]
     };
     for (name, n, earlier, sides) in many {

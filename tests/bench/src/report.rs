@@ -62,7 +62,7 @@ fn plots(samples: &Samples) -> Vec<(&'static str, String)> {
     let throughput: Vec<Group> = turns
         .filter_map(|workload| group(workload.name, RATE, format!("{}: {}", workload.name, workload.what)))
         .collect();
-    let handover: Vec<Group> = ["W5 10 waiters", "W5 1,000 waiters", "W5b 1,000 fair waiters"]
+    let handover: Vec<Group> = ["W5 10 waiters", "W5 1000 waiters", "W5b 1000 fair waiters"]
         .iter()
         .filter_map(|name| group(name, HANDOVER, format!("{name}: {HANDOVER}")))
         .collect();

@@ -150,7 +150,8 @@ impl Side {
             Kind::Redsync => program(&REDSYNC_DRIVER, &addresses).await,
             Kind::PythonRedisLock => program(&PYTHON_DRIVER, &addresses).await,
             Kind::Redisson => {
-                let options = Options { optimised: true, ..Options::default() };
+                // By default it has 50 of these, and fails with more than 250 fair waiters.
+                let options = Options { optimised: true, subscriptions: Some(400), ..Options::default() };
                 Ok(Jvm::start(&Address::Single(addresses[0].clone()), &options).await?.into())
             }
             Kind::Curator => {

@@ -24,9 +24,9 @@ type Crowd = (&'static str, &'static str, usize, &'static [Side]);
 
 const CROWDS: &[Crowd] = &[
     ("W5 10 waiters", "plain", 5, &[TENURE, TENURE_REMOTE, PLAIN, PYTHON, REDISSON]),
-    ("W5 1,000 waiters", "plain", 1000, &[TENURE, TENURE_REMOTE, PLAIN, PYTHON, REDISSON]),
-    ("W5 10,000 waiters", "plain", 10_000, &[TENURE]),
-    ("W5b 1,000 fair waiters", "fair", 1000, &[TENURE, REDISSON]),
+    ("W5 1000 waiters", "plain", 1000, &[TENURE, TENURE_REMOTE, PLAIN, PYTHON, REDISSON]),
+    ("W5 10000 waiters", "plain", 10_000, &[TENURE]),
+    ("W5b 1000 fair waiters", "fair", 1000, &[TENURE, REDISSON]),
 ];
 
 pub(crate) async fn all(run: &mut Run) -> Result<()> {
