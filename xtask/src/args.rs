@@ -17,9 +17,6 @@ pub(crate) const STORES: &[&str] = &[
 /// Other libraries that share locks. Each has a test in the crate `interop`.
 pub(crate) const PEERS: &[&str] = &["redisson", "redsync", "node-redlock", "redis-py", "curator"];
 
-/// The parts of the benchmarks.
-const BENCHES: &[&str] = &["embedded", "telemetry", "redlock", "redis", "redis-rs", "fair", "zookeeper"];
-
 pub(crate) const HELP: &str = "\
 cargo xtask check                    format, lints, documentation, public surface, packages, tidiness
 cargo xtask api                      writes the public surface of the crates into docs/api
@@ -31,15 +28,11 @@ cargo xtask test                     all tests
 cargo xtask interop PEER             only the locks shared with PEER: redisson, redsync, node-redlock, redis-py or
                                      curator
     -- FILTER                        only tests whose name contains FILTER
-cargo xtask bench                    benchmarks, each beside its peer; fails if a bar is missed
-    --only embedded                  only memory and SQLite
-    --only redis                     only Redis, beside a bare socket and Redisson
-    --only redis-rs                  only our connection to Redis, beside that of the crate `redis`
-    --only fair                      only fair locks on Redis, beside Redisson's
-    --only redlock                   only five servers, beside five bare sockets
-    --only zookeeper                 only ZooKeeper, beside a bare client and Curator
-    --quick                          shorter, and bars do not decide
-    --json                           the result as JSON on standard output
+cargo xtask bench                    benchmarks, each beside its peers, which are installed; fails if a bar is missed
+    --only W3b,W4                    only these: W1 to W10, embedded, telemetry
+    --quick                          one tiny round of each, which fails on errors only
+    --json FILE                      writes what was measured into FILE
+    --report FILE                    writes docs/benchmarks.md and its plots from such a FILE
 cargo xtask outage                   how long each call takes to fail while Redis or ZooKeeper is down: the table of
                                      docs/production.md
 cargo xtask chaos                    random work on real stores under faults, drawn from a seed, judged by the history checker
@@ -137,8 +130,8 @@ pub(crate) fn parse(words: &[String]) -> Result<Task, String> {
         ] => Err(format!("`{}` takes no `{extra}`", words[0])),
         ["test", ref rest @ ..] => test(rest).map(Task::Test),
         ["interop", ref rest @ ..] => interop(rest).map(Task::Test),
-        ["bench", ref rest @ ..] => bench(rest).map(Task::Bench),
         // Their programs know their words, and report a wrong one before anything is started.
+        ["bench", ref rest @ ..] => Ok(Task::Bench(rest.iter().map(ToString::to_string).collect())),
         ["chaos", ref rest @ ..] => Ok(Task::Chaos(rest.iter().map(ToString::to_string).collect())),
         ["load", ref rest @ ..] => Ok(Task::Load(rest.iter().map(ToString::to_string).collect())),
         ["mutants", ref rest @ ..] => some("mutants", rest).map(|(only, list)| Task::Mutants { only, list }),
@@ -175,23 +168,6 @@ fn interop(words: &[&str]) -> Result<Wanted, String> {
         }
         [extra, ..] => Err(format!("`interop` takes no `{extra}`; a filter comes after `--`")),
     }
-}
-
-/// Validated here, so that a wrong word is reported before anything is built.
-fn bench(words: &[&str]) -> Result<Vec<String>, String> {
-    let mut passed_on = Vec::new();
-    let mut words = words.iter();
-    while let Some(&word) = words.next() {
-        match word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value))) {
-            ("--quick" | "--json", None) => passed_on.push(word.to_owned()),
-            ("--only", value) => {
-                let part = known(value.or_else(|| words.next().copied()), BENCHES, "--only")?;
-                passed_on.extend(["--only".to_owned(), part]);
-            }
-            _ => return Err(format!("`bench` takes no `{word}`")),
-        }
-    }
-    Ok(passed_on)
 }
 
 /// Parses the options of a command that works on some of a list.
@@ -239,7 +215,7 @@ mod tests {
         assert_eq!(parsed("newcomer --warm"), Ok(Task::Newcomer { warm: true }));
         assert_eq!(parsed("test"), Ok(Task::Test(Wanted::default())));
         let words = ["--only", "embedded", "--quick"].map(String::from).into();
-        assert_eq!(parsed("bench --only=embedded --quick"), Ok(Task::Bench(words)));
+        assert_eq!(parsed("bench --only embedded --quick"), Ok(Task::Bench(words)));
         assert_eq!(parsed("outage"), Ok(Task::Outage));
         let words = ["--store", "redis", "--seed", "7"].map(String::from).into();
         assert_eq!(parsed("chaos --store redis --seed 7"), Ok(Task::Chaos(words)));
@@ -286,8 +262,6 @@ mod tests {
             ("interop", "needs one of redisson"),
             ("interop jedis", "knows no `jedis`"),
             ("interop redisson fair", "after `--`"),
-            ("bench --only servers", "only embedded"),
-            ("bench 3", "takes no `3`"),
             ("mutants fence", "takes no `fence`"),
             ("mutants --only", "needs a part of a name"),
         ] {

@@ -2,18 +2,17 @@
 
 use std::process::ExitCode;
 
-use crate::packages::{self, BENCH, FLOCK, Need, OUTAGE, REDIS};
+use crate::packages::{self, BENCH, FLOCK, Need, OUTAGE};
 use crate::{FAILED, MISSING, cargo};
 
 pub(crate) fn bench(words: &[String]) -> ExitCode {
-    let only = |part| words.windows(2).any(|pair| pair == ["--only", part]);
+    let has = |option: &str, value: &str| words.windows(2).any(|pair| pair == [option, value]);
     let needs: &[Need] = match () {
-        () if only("embedded") => &[FLOCK],
-        () if only("telemetry") => &[],
-        () if only("redis-rs") => REDIS,
+        () if has("--only", "embedded") => &[FLOCK],
+        () if has("--only", "telemetry") || words.iter().any(|word| word == "--report") => &[],
         () => BENCH,
     };
-    run(needs, &["--profile", "measure", "--features", "redis-rs"], words)
+    run(needs, &["--profile", "measure", "--features", "rslock"], words)
 }
 
 /// Calls that take seconds need no optimisation.

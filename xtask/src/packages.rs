@@ -20,6 +20,8 @@ const SETPRIV: Need = Need { program: "setpriv", package: "util-linux" };
 const JAVA: Need = Need { program: "java", package: "default-jdk-headless" };
 /// A jar, run by Java. The package depends on its logger and network libraries.
 const ZOOKEEPER: Need = Need { program: "/usr/share/java/zookeeper.jar", package: "zookeeper" };
+/// A peer in the benchmarks: its own mutex beside ZooKeeper's locks.
+const ETCD: Need = Need { program: "etcd", package: "etcd-server" };
 const MAVEN: Need = Need { program: "mvn", package: "maven" };
 const GO: Need = Need { program: "go", package: "golang-go" };
 const NODE: Need = Need { program: "node", package: "nodejs" };
@@ -65,7 +67,8 @@ pub(crate) const ALL: &[Need] =
     &[FLOCK, SERVER, SENTINEL, CLI, SETPRIV, JAVA, MAVEN, ZOOKEEPER, GO, NODE, NPM, PYTHON, PIP];
 
 /// The benchmarks with all their peers.
-pub(crate) const BENCH: &[Need] = &[FLOCK, SERVER, SENTINEL, CLI, SETPRIV, JAVA, MAVEN, ZOOKEEPER];
+pub(crate) const BENCH: &[Need] =
+    &[FLOCK, SERVER, SENTINEL, CLI, SETPRIV, JAVA, MAVEN, ZOOKEEPER, GO, PYTHON, PIP, ETCD];
 
 /// The servers that are taken down.
 pub(crate) const OUTAGE: &[Need] = &[SERVER, CLI, SETPRIV, JAVA, ZOOKEEPER];

@@ -1,108 +1,128 @@
-//! The results as a table and as JSON.
+//! `docs/benchmarks.md` and its plots, from what one run wrote. What people wrote stands outside of the marks, and stays.
 
-use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 
-use crate::stats::{Spread, percentile};
+use crate::Result;
+use crate::bars::{HANDOVER, RATE};
+use crate::plot::{Axis, Group, Line, bars, lines};
+use crate::samples::Samples;
+use crate::stats::median;
+use crate::table;
+use crate::workloads::WORKLOADS;
 
-/// One row of the report: ours, the peer, and the bar.
-#[derive(Debug)]
-pub(crate) struct Row {
-    pub(crate) what: String,
-    pub(crate) ours: String,
-    pub(crate) peer: String,
-    /// Ours divided by the peer's, over all rounds.
-    pub(crate) ratio: Option<Spread>,
-    pub(crate) bar: String,
-    pub(crate) met: bool,
-    /// The numbers for the JSON output.
-    pub(crate) values: Vec<(&'static str, f64)>,
-}
+const BEGIN: &str = "<!-- written by cargo xtask bench --report -->";
+const END: &str = "<!-- end of what is written -->";
 
-impl Row {
-    fn cells(&self) -> [String; 6] {
-        let ratio =
-            self.ratio.map_or_else(String::new, |r| format!("{:.3} ({:.3}–{:.3})", r.median, r.min, r.max));
-        let met = if self.met { "yes" } else { "no" };
-        [self.what.clone(), self.ours.clone(), self.peer.clone(), ratio, self.bar.clone(), met.to_owned()]
+pub(crate) fn write(samples: &Samples, machine: &str) -> Result<()> {
+    let docs = docs();
+    let page = docs.join("benchmarks.md");
+    let old = std::fs::read_to_string(&page)?;
+    std::fs::write(&page, between(&old, &text(samples, machine)).ok_or("the page has no marks")?)?;
+    for (name, plot) in plots(samples) {
+        std::fs::write(docs.join("images").join(name), plot)?;
     }
+    Ok(())
 }
 
-pub(crate) fn per_second(rate: f64) -> String {
-    match rate {
-        r if r >= 1e6 => format!("{:.2} M/s", r / 1e6),
-        r if r >= 1e3 => format!("{:.1} k/s", r / 1e3),
-        r => format!("{r:.0} /s"),
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
+}
+
+/// The page with this between its marks.
+fn between(page: &str, text: &str) -> Option<String> {
+    let (before, rest) = page.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}\n\n{text}\n{END}{after}"))
+}
+
+fn text(samples: &Samples, machine: &str) -> String {
+    let mut text = format!("{machine}\n\n## Bars\n\n{}\n", table::bars(&table::judged(samples)));
+    text += "![Pairs a second](images/bench-throughput.svg)\n\n";
+    text += "![From a release to the next grant](images/bench-handover.svg)\n\n";
+    text += "![How long tasks wait](images/bench-waits.svg)\n\n";
+    text += "![What costs grow with](images/bench-growth.svg)\n\n## Everything that was measured\n\nMedians of the rounds.\n\n";
+    for name in samples.workloads().filter(|name| !name.starts_with("W10 growth")) {
+        if let Some(workload) = WORKLOADS.iter().find(|workload| workload.name == name) {
+            text += &format!("**{name}**: {}\n\n", workload.what);
+        }
+        text += &table::workload(samples, name).unwrap_or_default();
+        text.push('\n');
     }
+    text.trim_end().to_owned() + "\n"
 }
 
-/// Formats median, 99th percentile and maximum of milliseconds.
-pub(crate) fn millis(values: &[f64]) -> String {
-    let [p50, p99, max] = [0.5, 0.99, 1.0].map(|part| percentile(values, part));
-    format!("p50 {p50:.2} p99 {p99:.2} max {max:.2} ms")
-}
-
-/// Formats the rows as a Markdown table.
-pub(crate) fn table(rows: &[Row]) -> String {
-    let head = ["what", "ours", "peer", "ratio (min–max)", "bar", "met"].map(str::to_owned);
-    let lines: Vec<[String; 6]> = std::iter::once(head).chain(rows.iter().map(Row::cells)).collect();
-    let width = |column: usize| lines.iter().map(|l| l[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; 6] = std::array::from_fn(width);
-    let mut text = String::new();
-    for (n, line) in lines.iter().enumerate() {
-        let cells = line.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-        text += &format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "));
-        if n == 0 {
-            let rule = widths.map(|width| "-".repeat(width));
-            text += &format!("| {} |\n", rule.join(" | "));
+fn plots(samples: &Samples) -> Vec<(&'static str, String)> {
+    let group = |name: &str, measure: &str, title: String| {
+        let sides = samples.of(name)?.get(measure)?;
+        let mut bars: Vec<_> = sides.iter().map(|(side, values)| (side.clone(), median(values))).collect();
+        bars.sort_by(|a, b| b.1.total_cmp(&a.1));
+        Some(Group { title, bars })
+    };
+    let turns = WORKLOADS.iter().filter(|workload| !workload.name.starts_with("W4"));
+    let throughput: Vec<Group> = turns
+        .filter_map(|workload| group(workload.name, RATE, format!("{}: {}", workload.name, workload.what)))
+        .collect();
+    let handover: Vec<Group> = ["W5 10 waiters", "W5 1000 waiters", "W5b 1000 fair waiters"]
+        .iter()
+        .filter_map(|name| group(name, HANDOVER, format!("{name}: {HANDOVER}")))
+        .collect();
+    let percent = Axis { label: "% of acquisitions that waited at most so long", logarithmic: false };
+    let mut waits: Vec<Line> = samples
+        .waits("W3b")
+        .map(|(side, waits)| Line { name: side.to_owned(), points: waits.distribution() })
+        .collect();
+    waits.sort_by_key(|line| !line.name.starts_with("Tenure"));
+    let mut grown = Vec::new();
+    for name in samples.workloads().filter(|name| name.starts_with("W10") && !name.contains("growth")) {
+        for (what, steps) in samples.of(name).into_iter().flatten() {
+            let mut points: Vec<(f64, f64)> =
+                steps.iter().filter_map(|(n, cost)| Some((n.parse().ok()?, median(cost)))).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            // Relative to the first step: the slope is what matters.
+            let (n, cost) = points.first().copied().unwrap_or((1.0, 1.0));
+            let points = points.iter().map(|point| (point.0 / n, point.1 / cost)).collect();
+            grown.push(Line { name: format!("{}: {what}", &name[4..]), points });
         }
     }
-    text.trim_end().to_owned()
+    grown.push(Line { name: "linear".to_owned(), points: vec![(1.0, 1.0), (16.0, 16.0)] });
+    let logarithmic = |label| Axis { label, logarithmic: true };
+    vec![
+        ("bench-throughput.svg", bars("Pairs of acquire and release a second (more is better)", &throughput)),
+        ("bench-handover.svg", bars("From a release to the next grant (less is better)", &handover)),
+        ("bench-waits.svg", lines("W3b: how long tasks wait", &logarithmic("ms"), &percent, &waits)),
+        (
+            "bench-growth.svg",
+            lines(
+                "What costs grow to (linear: 16 at 16)",
+                &logarithmic("times as many"),
+                &logarithmic("times the cost"),
+                &grown,
+            ),
+        ),
+    ]
 }
 
-pub(crate) fn json(rows: &[Row]) -> String {
-    let rows: Vec<Value> = rows.iter().map(as_json).collect();
-    json!({ "optimised": !cfg!(debug_assertions), "rows": rows }).to_string()
-}
-
-fn as_json(row: &Row) -> Value {
-    let mut value = json!({ "what": row.what, "bar": row.bar, "met": row.met });
-    for (name, number) in &row.values {
-        value[*name] = json!(number);
-    }
-    if let Some(ratio) = row.ratio {
-        value["ratio"] = json!({ "median": ratio.median, "min": ratio.min, "max": ratio.max });
-    }
-    value
+/// What it ran on.
+pub(crate) fn machine() -> String {
+    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+    let info = read("/proc/cpuinfo");
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("an unknown processor", |(_, model)| model);
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    format!("{cores} cores of {model}, Linux {}.", read("/proc/sys/kernel/osrelease").trim())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn row() -> Row {
-        Row {
-            what: "a".into(),
-            ours: per_second(1_250_000.0),
-            peer: per_second(999.0),
-            ratio: Some(Spread { median: 0.5, min: 0.25, max: 1.0 }),
-            bar: "≥ 0.7".into(),
-            met: false,
-            values: vec![("ours_per_second", 2.0)],
-        }
-    }
-
     #[test]
-    fn tables_line_up() {
-        let table = table(&[row()]);
-        let lines: Vec<&str> = table.lines().collect();
-        assert_eq!(lines[2], "| a    | 1.25 M/s | 999 /s | 0.500 (0.250–1.000) | ≥ 0.7 | no  |");
-        assert!(lines.iter().all(|l| l.chars().count() == lines[0].chars().count()), "{table}");
-    }
-
-    #[test]
-    fn machines_read_the_same() {
-        let value: Value = serde_json::from_str(&json(&[row()])).unwrap();
-        assert_eq!(value["rows"][0]["ours_per_second"], 2.0);
-        assert_eq!(value["rows"][0]["ratio"]["min"], 0.25);
+    fn what_people_wrote_stays() {
+        let page = format!("# A\n\n{BEGIN}\nold\n{END}\n\n## Method\n");
+        assert_eq!(
+            between(&page, "new\n").unwrap(),
+            format!("# A\n\n{BEGIN}\n\nnew\n\n{END}\n\n## Method\n")
+        );
+        assert!(between("# A", "new").is_none());
     }
 }

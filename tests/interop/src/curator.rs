@@ -47,3 +47,9 @@ impl Deref for Curator {
         &self.0
     }
 }
+
+impl From<Curator> for Peer {
+    fn from(process: Curator) -> Self {
+        process.0
+    }
+}

@@ -1,7 +1,7 @@
 //! Locks shared with other libraries: client processes of both sides, controlled from here with the same requests.
 
 mod curator;
-mod driver;
+pub mod driver;
 mod jvm;
 mod options;
 mod peer;

@@ -31,6 +31,8 @@ pub struct Options {
     pub threads: Option<u32>,
     /// Threads for the network.
     pub netty_threads: Option<u32>,
+    /// Connections for subscriptions, each of which carries five: a fair waiter needs one of its own.
+    pub subscriptions: Option<u32>,
     /// Enables the optimizing JIT compiler, at the cost of a slower start: for benchmarks.
     pub optimised: bool,
 }
@@ -66,6 +68,7 @@ impl Options {
             ("connections", number(self.connections)),
             ("threads", number(self.threads)),
             ("netty-threads", number(self.netty_threads)),
+            ("subscriptions", number(self.subscriptions)),
         ];
         words.extend(given.into_iter().filter_map(|(word, value)| Some((word, value?))));
         words.into_iter().flat_map(|(word, value)| [word.to_owned(), value]).collect()

@@ -33,7 +33,10 @@ pub struct Peer {
 
 impl Peer {
     /// Starts it, and waits until it is connected.
-    pub(crate) async fn start(mut command: Command) -> Result<Self> {
+    ///
+    /// # Errors
+    /// `Io` when it does not start; `Thrown` when it cannot connect.
+    pub async fn start(mut command: Command) -> Result<Self> {
         let shown = command.as_std().get_program().to_string_lossy().into_owned();
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn();
         let mut child = child.map_err(|e| Error::Io(shown, e))?;

@@ -27,3 +27,9 @@ impl Deref for Jvm {
         &self.0
     }
 }
+
+impl From<Jvm> for Peer {
+    fn from(process: Jvm) -> Self {
+        process.0
+    }
+}

@@ -1,4 +1,4 @@
-//! The redsync driver: one compiled program.
+//! Drivers in Go: one compiled program each.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,19 +6,29 @@ use std::process::Command;
 use super::{Recipe, offline_first, run};
 use crate::Result;
 
-/// The command that starts it.
-pub(crate) const COMMAND: Recipe<Command> =
-    Recipe { name: "redsync", folder: "go", version: "", build, kept };
+/// The command that starts the one around redsync.
+pub(crate) const COMMAND: Recipe<Command> = Recipe {
+    name: "redsync",
+    folder: "go",
+    version: "",
+    build: |sources, into| build(sources, ".", into),
+    kept,
+};
 
-fn kept(built: &Path) -> Option<Command> {
+/// The command that starts a finished build.
+pub fn kept(built: &Path) -> Option<Command> {
     let program = built.join("driver");
     program.is_file().then(|| Command::new(program))
 }
 
-fn build(sources: &Path, into: &Path) -> Result<()> {
+/// Builds this package of the sources.
+///
+/// # Errors
+/// What the compiler says.
+pub fn build(sources: &Path, package: &str, into: &Path) -> Result<()> {
     offline_first(|offline| {
         let mut go = Command::new("go");
-        go.args(["build", "-mod=readonly", "-buildvcs=false", "-o"]).arg(into.join("driver"));
+        go.args(["build", "-mod=readonly", "-buildvcs=false", "-o"]).arg(into.join("driver")).arg(package);
         go.envs(offline.then_some(("GOPROXY", "off")));
         run(go.current_dir(sources))
     })

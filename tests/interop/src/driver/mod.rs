@@ -3,10 +3,10 @@
 //! They are put into cargo's target folder, named by a fingerprint of the sources. A lock file there ensures that test
 //! processes that start together build each driver once.
 
-pub(crate) mod go;
+pub mod go;
 pub(crate) mod java;
 pub(crate) mod node;
-pub(crate) mod python;
+pub mod python;
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,22 +16,25 @@ use std::process::Command;
 use crate::{Error, Result};
 
 /// How a driver is built, and what its users get.
-pub(crate) struct Recipe<T> {
+pub struct Recipe<T> {
     /// Its name.
-    name: &'static str,
-    /// The folder of its sources, in this crate.
-    folder: &'static str,
+    pub name: &'static str,
+    /// The folder of its sources, in this crate or absolute.
+    pub folder: &'static str,
     /// The variable with another version of the library than the sources name; empty if there is none.
-    version: &'static str,
+    pub version: &'static str,
     /// Builds from the sources into an empty folder, which is then moved into place.
-    build: fn(&Path, &Path) -> Result<()>,
+    pub build: fn(&Path, &Path) -> Result<()>,
     /// What users get of a finished build, if it is complete.
-    kept: fn(&Path) -> Option<T>,
+    pub kept: fn(&Path) -> Option<T>,
 }
 
 impl<T> Recipe<T> {
     /// Returns what users get of the driver; builds it first if necessary.
-    pub(crate) fn made(&self) -> Result<T> {
+    ///
+    /// # Errors
+    /// `Build` when that fails.
+    pub fn made(&self) -> Result<T> {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join(self.folder);
         let version = other_version(self.version).map(|version| format!("-{version}")).unwrap_or_default();
         self.made_in(&sources, &target_folder()?.join(format!("interop-{}{version}", self.name)))

@@ -210,7 +210,7 @@ async fn a_number_kept_by_two_processes_loses_nothing(fixture: Fixture) {
 async fn a_closed_loop_says_what_it_did(fixture: Fixture) {
     let jvm = fixture.jvm(0).await;
     for scope in ["own", "shared"] {
-        assert_loop_reports(&jvm, &format!("bench plain {scope} 1 3 @.{scope}")).await;
+        assert_loop_reports(&jvm, &format!("bench.turns plain @.{scope} {scope} 3 200 0 0")).await;
     }
     children(&jvm, "@.shared", 0).await;
 }

@@ -187,7 +187,7 @@ async fn a_number_kept_by_two_processes_loses_nothing(fixture: Fixture) {
 async fn a_closed_loop_says_what_it_did(fixture: Fixture) {
     let jvm = fixture.jvm(0).await;
     for scope in ["own", "shared"] {
-        assert_loop_reports(&jvm, &format!("bench plain {scope} 1 3 @{scope}")).await;
+        assert_loop_reports(&jvm, &format!("bench.turns plain @{scope} {scope} 3 200 0 0")).await;
     }
     let left = fixture.command("KEYS *@*").texts();
     assert!(left.iter().all(|key| key.starts_with("redisson_unlock_latch:")), "{left:?}");

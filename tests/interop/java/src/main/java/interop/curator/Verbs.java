@@ -1,6 +1,7 @@
 package interop.curator;
 
 import interop.Args;
+import interop.Bench;
 import interop.Library;
 import interop.Loops;
 import java.util.List;
@@ -29,6 +30,9 @@ final class Verbs implements Library.Owner {
         String verb = args.word();
         int dot = verb.indexOf('.');
         switch (dot < 0 ? "" : verb.substring(0, dot)) {
+            case "bench":
+                return Bench.perform(
+                        verb.substring(dot + 1), (kind, name) -> new Doors(client).of(kind, name), args);
             case "node":
                 return node(verb.substring(dot + 1), args);
             case "shared":
@@ -49,17 +53,13 @@ final class Verbs implements Library.Owner {
                 FileNumber number = new FileNumber(options.number(args.word()));
                 return Loops.count(number, (int) args.number(), doors.of(args.word(), args.word()));
             }
-            case "bench" -> {
-                String kind = args.word();
-                return Loops.bench(name -> new Doors(client).of(kind, name), args);
-            }
             default -> {
                 return door(verb, args.word(), args.word(), args);
             }
         }
     }
 
-    /** {@code VERB KIND NAME [NUMBER]}. Those with {@code -at} say when: after going in, and before going out. */
+    /** {@code VERB KIND NAME [NUMBER]}. */
     private Object door(String verb, String kind, String name, Args args) throws Exception {
         String lock = kind + " " + name;
         switch (verb) {
@@ -73,15 +73,6 @@ final class Verbs implements Library.Owner {
             case "unlock" -> {
                 doors.of(kind, name).leave();
                 return null;
-            }
-            case "enter-at" -> {
-                doors.of(kind, name).enter();
-                return System.nanoTime();
-            }
-            case "leave-at" -> {
-                long begin = System.nanoTime();
-                doors.of(kind, name).leave();
-                return begin;
             }
             case "is-held" -> {
                 return doors.of(kind, name).isIn();

@@ -18,7 +18,13 @@ final class Gates {
         this.client = client;
     }
 
+    /** Kind {@code permit:MAX} sets the number of permits, unless it is set. */
     Gate of(String kind, String name) {
+        if (kind.startsWith("permit:")) {
+            RPermitExpirableSemaphore semaphore = client.getPermitExpirableSemaphore(name);
+            semaphore.trySetPermits(Integer.parseInt(kind.substring("permit:".length())));
+            return of(semaphore);
+        }
         return switch (kind) {
             case "semaphore" -> of(client.getSemaphore(name));
             case "permit" -> of(client.getPermitExpirableSemaphore(name));

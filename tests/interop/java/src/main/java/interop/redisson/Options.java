@@ -16,6 +16,7 @@ final class Options {
     private int threads;
     private int nettyThreads;
     private int connections;
+    private int subscriptions;
 
     private Options() {}
 
@@ -38,6 +39,7 @@ final class Options {
             case "fair-wait" -> fairWait = Long.parseLong(value);
             case "threads" -> threads = Integer.parseInt(value);
             case "netty-threads" -> nettyThreads = Integer.parseInt(value);
+            case "subscriptions" -> subscriptions = Integer.parseInt(value);
             case "connections" -> connections = Integer.parseInt(value);
             default -> throw new IllegalArgumentException("no option " + option);
         }
@@ -67,6 +69,9 @@ final class Options {
                 SingleServerConfig one = config.useSingleServer().setAddress(addresses[0]).setDatabase(database);
                 if (connections > 0) {
                     one.setConnectionPoolSize(connections).setConnectionMinimumIdleSize(1);
+                }
+                if (subscriptions > 0) {
+                    one.setSubscriptionConnectionPoolSize(subscriptions);
                 }
             }
             case "sentinel" ->

@@ -1,6 +1,7 @@
 package interop.redisson;
 
 import interop.Args;
+import interop.Bench;
 import interop.Library;
 import interop.Loops;
 import java.util.concurrent.TimeUnit;
@@ -37,6 +38,8 @@ final class Verbs implements Library.Owner {
                 return counts.latch(verb.substring(dot + 1), args);
             case "multi":
                 return lock(verb.substring(dot + 1), locks.all(args.word()), args);
+            case "bench":
+                return Bench.perform(verb.substring(dot + 1), gates::of, args);
             case "fenced":
                 return fenced(verb.substring(dot + 1), (RFencedLock) locks.of("fenced", args.word()), args);
             default:
@@ -46,10 +49,6 @@ final class Verbs implements Library.Owner {
             case "echo" -> args.rest();
             case "count" ->
                 Loops.count(gates.number(args.word()), (int) args.number(), gates.of(args.word(), args.word()));
-            case "bench" -> {
-                String kind = args.word();
-                yield Loops.bench(name -> gates.of(kind, name), args);
-            }
             default -> lock(verb, locks.of(args.word(), args.word()), args);
         };
     }
