@@ -1,6 +1,7 @@
 //! Sends a call and returns its answer: picks the connection, sends the script's text if the server does not have it,
 //! and retries if nothing was sent.
 
+use std::iter;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use super::attempts::AttemptState;
 use super::connection::{Connection, SendOptions};
 use super::connections::Connections;
 use super::failure::{ErrorClass, Failure, classify};
-use super::wire::{Value, write_array_header, write_bulk, write_command};
+use super::wire::{Value, first_bulk, write_array_header, write_bulk, write_command};
 use super::{MAX_REDIRECTS, NOT_MASTER, Transport, bounded, reconnect_backoff};
 use crate::Address;
 
@@ -20,15 +21,35 @@ use crate::Address;
 pub(crate) struct Script {
     pub(crate) text: &'static str,
     sha: OnceLock<String>,
+    /// The script that runs it for several calls.
+    many: Option<&'static Script>,
 }
 
 impl Script {
     pub(crate) const fn new(text: &'static str) -> Self {
-        Self { text, sha: OnceLock::new() }
+        Self { text, sha: OnceLock::new(), many: None }
+    }
+
+    pub(crate) const fn joined_by(text: &'static str, many: &'static Script) -> Self {
+        Self { text, sha: OnceLock::new(), many: Some(many) }
     }
 
     pub(crate) fn sha(&self) -> &str {
         self.sha.get_or_init(|| sha1_smol::Sha1::from(self.text).digest().to_string())
+    }
+
+    /// Writes the first two words of a call.
+    pub(super) fn write(&self, out: &mut Vec<u8>, by: By) {
+        match by {
+            By::Hash => {
+                write_bulk(out, b"EVALSHA");
+                write_bulk(out, self.sha().as_bytes());
+            }
+            By::Text => {
+                write_bulk(out, b"EVAL");
+                write_bulk(out, self.text.as_bytes());
+            }
+        }
     }
 }
 
@@ -38,8 +59,11 @@ pub(crate) struct Call {
     pub(super) script: &'static Script,
     /// The first key: it decides the node.
     pub(super) key: Vec<u8>,
+    pub(super) keys: usize,
     /// The number of keys and arguments.
     pub(super) words: usize,
+    /// In a cluster, the slot of its keys: only calls of one slot can be sent as one.
+    pub(super) slot: u16,
     /// The number of keys, the keys and the arguments.
     pub(super) encoded: Vec<u8>,
     pub(crate) order: Order,
@@ -70,7 +94,31 @@ impl Call {
         write_bulk(&mut encoded, keys.len().to_string().as_bytes());
         keys.iter().for_each(|key| write_bulk(&mut encoded, key.as_ref()));
         args.iter().for_each(|arg| write_bulk(&mut encoded, arg.as_ref()));
-        Self { script, key, words: keys.len() + args.len(), encoded, order }
+        Self { script, key, keys: keys.len(), words: keys.len() + args.len(), slot: 0, encoded, order }
+    }
+
+    /// The script that runs several such calls.
+    pub(super) fn many(&self) -> Option<&'static Script> {
+        self.script.many
+    }
+
+    /// Whether one script call can do for both.
+    pub(super) fn joins(&self, other: &Self) -> bool {
+        let shape = |call: &Self| (std::ptr::from_ref(call.script), call.keys, call.words, call.slot);
+        self.many().is_some() && shape(self) == shape(other)
+    }
+
+    /// The keys and the arguments, each encoded.
+    pub(super) fn encoded_words(&self) -> Vec<&[u8]> {
+        let mut rest = &self.encoded[..];
+        let mut words = iter::from_fn(|| {
+            let (word, behind) = first_bulk(rest)?;
+            rest = behind;
+            Some(word)
+        });
+        // The number of keys.
+        words.next();
+        words.collect()
     }
 
     pub(crate) fn key(&self) -> &[u8] {
@@ -79,16 +127,7 @@ impl Call {
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>, by: By) {
         write_array_header(out, 3 + self.words);
-        match by {
-            By::Hash => {
-                write_bulk(out, b"EVALSHA");
-                write_bulk(out, self.script.sha().as_bytes());
-            }
-            By::Text => {
-                write_bulk(out, b"EVAL");
-                write_bulk(out, self.script.text.as_bytes());
-            }
-        }
+        self.script.write(out, by);
         out.extend_from_slice(&self.encoded);
     }
 }
@@ -118,6 +157,8 @@ type Encode<'a> = &'a (dyn Fn(&mut Vec<u8>, By) + Sync);
 /// Commands that are sent together: what they are, where they go, and until when.
 pub(super) struct Request<'a> {
     encode: Encode<'a>,
+    /// The call that it consists of, if that may be sent together with others.
+    call: Option<&'a Arc<Call>>,
     key: &'a [u8],
     /// Sent to this node, regardless of the key's slot.
     node: Option<&'a Address>,
@@ -133,8 +174,8 @@ pub(super) struct Request<'a> {
 
 impl<'a> Request<'a> {
     fn command(key: &'a [u8], order: Order, encode: Encode<'a>, deadline: Instant) -> Self {
-        let (node, own_connection, expected, follows_ask) = (None, false, 1, true);
-        Self { encode, key, node, order, own_connection, expected, follows_ask, deadline }
+        let (call, node, own_connection, expected, follows_ask) = (None, None, false, 1, true);
+        Self { encode, call, key, node, order, own_connection, expected, follows_ask, deadline }
     }
 
     /// For a script. A script may read keys that are not declared, which the target node of a migrating slot would take
@@ -169,9 +210,15 @@ impl Transport {
 
     /// Runs a script.
     pub(crate) async fn call(self: &Arc<Self>, call: Call) -> Result<Value, Failure> {
+        let call = self.joinable(call);
         let encode = |out: &mut Vec<u8>, by| call.encode(out, by);
         let request = Request::script(call.key(), call.order, &encode, self.deadline());
-        self.execute(&request).await.map(first)
+        self.execute(&Request { call: Some(&call), ..request }).await.map(first)
+    }
+
+    /// The call as others can join it.
+    fn joinable(&self, call: Call) -> Arc<Call> {
+        Arc::new(Call { slot: self.slot(call.key()), ..call })
     }
 
     /// Runs a script, then waits until this many replicas have it or `within` is over. Returns how many have it. The
@@ -214,9 +261,10 @@ impl Transport {
         id: HoldId,
         call: Call,
     ) -> Result<Answer, Failure> {
+        let call = self.joinable(call);
         let encode = |out: &mut Vec<u8>, by| call.encode(out, by);
         let request = Request::script(call.key(), call.order, &encode, self.deadline());
-        self.execute_after_attempt(id, &request).await
+        self.execute_after_attempt(id, &Request { call: Some(&call), ..request }).await
     }
 
     /// Sends a command that releases this hold, like [`Transport::call_after_attempt`].
@@ -404,14 +452,20 @@ impl Transport {
         let extra = usize::from(asking);
         let options = SendOptions { expected: request.expected + extra, deadline: request.deadline, attempt };
         let mut by = By::Hash;
+        let mut joins = request.call.filter(|call| call.many().is_some() && extra == 0);
         loop {
-            let answer = connection.send(options, |out| {
-                if asking {
-                    write_command(out, &[b"ASKING"]);
-                }
-                (request.encode)(out, by);
-            });
-            let mut values = answer.await.all().map_err(|failure| match failure {
+            let answer = match joins {
+                Some(call) => connection.send_call(options, call, by),
+                None => connection.send(options, |out| {
+                    if asking {
+                        write_command(out, &[b"ASKING"]);
+                    }
+                    (request.encode)(out, by);
+                }),
+            };
+            let answer = answer.await;
+            let refused_together = answer.refused_together;
+            let mut values = answer.all().map_err(|failure| match failure {
                 Failure::NotExecuted(_) => SendError::NotSent(failure),
                 _ => SendError::Unknown(failure),
             })?;
@@ -420,6 +474,9 @@ impl Transport {
                 Value::Error(reply) if by == By::Hash && classify(reply, node) == ErrorClass::NoScript => {
                     by = By::Text
                 }
+                // Perhaps because of one of the others: of a key that this user may not access, or that is on another
+                // node.
+                Value::Error(_) if refused_together => joins = None,
                 _ => return Ok((values, connection)),
             }
         }

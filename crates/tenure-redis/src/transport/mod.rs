@@ -19,6 +19,7 @@ mod driver;
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
 )]
 mod failure;
+mod joined;
 mod sentinel;
 mod subscriber;
 mod subscription;

@@ -68,6 +68,13 @@ pub(crate) fn write_bulk(out: &mut Vec<u8>, word: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// The first word in what [`write_bulk`] has written, and what follows it.
+pub(crate) fn first_bulk(encoded: &[u8]) -> Option<(&[u8], &[u8])> {
+    let line = encoded.iter().position(|b| *b == b'\r')?;
+    let length = usize::try_from(integer(encoded.get(1..line)?).ok()?).ok()?;
+    encoded.split_at_checked(line + 2 + length + 2)
+}
+
 pub(crate) fn write_command(out: &mut Vec<u8>, words: &[&[u8]]) {
     write_array_header(out, words.len());
     words.iter().for_each(|w| write_bulk(out, w));
@@ -304,6 +311,16 @@ impl Stream {
             #[cfg(unix)]
             Self::Unix(s) => Pin::new(s).poll_write(cx, bytes),
             Self::Tls(s) => Pin::new(s.as_mut()).poll_write(cx, bytes),
+        }
+    }
+
+    /// Writes without waiting, and without registering a task: whoever waits to write still does.
+    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(s) => s.try_write(bytes),
+            #[cfg(unix)]
+            Self::Unix(s) => s.try_write(bytes),
+            Self::Tls(_) => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 
