@@ -25,8 +25,9 @@ for first = 0, #KEYS - 1, each do
   end
   local done, reply = pcall(one, keys, args)
   if not done then
-    -- Servers before 7.0 raise text.
-    reply = type(reply) == 'table' and reply or {err = 'ERR ' .. tostring(reply)}
+    -- Some versions raise a table, some its text; before 7.0 the text begins with the place and not with the code.
+    local text = type(reply) == 'table' and reply.err or tostring(reply)
+    reply = {err = string.match(text, '^%u+ ') and text or 'ERR ' .. text}
   end
   replies[#replies + 1] = reply
 end

@@ -12,18 +12,27 @@ macro_rules! part {
 }
 
 /// Scripts that run alone, and, behind `joined`, those that also run for several calls at once: the same text as a
-/// function, which `many` calls for each, with `one_clock` where there is a clock.
+/// function, which `many` calls for each, with `one_clock` where there is a clock. Left of `=>` is what the first part of
+/// a script needs.
 macro_rules! scripts {
     (
         alone { $($name:ident = $($part:literal)+;)+ }
-        joined { $($one:ident, $many:ident = ($($lib:literal)+) ($($clock:literal)?) $body:literal;)+ }
+        joined {
+            $($one:ident, $many:ident =
+                ($($soon:literal)* => $($first:literal)?) ($($lib:literal)+) ($($clock:literal)?) $body:literal;)+
+        }
     ) => {
         $(pub(crate) static $name: Script = Script::new(concat!($(part!($part)),+));)+
-        $(pub(crate) static $one: Script = Script::joined_by(concat!($(part!($lib),)+ part!($body)), &$many);)+
+        $(pub(crate) static $one: Script = Script::joined_by(
+            concat!($(part!($soon),)* $(part!($first),)? $(part!($lib),)+ part!($body)),
+            &$many,
+        );)+
         $(static $many: Script = Script::new(concat!(
+            $(part!($soon),)*
             $(part!($lib),)+
             $(part!($clock),)?
             "local function one(KEYS, ARGV)\n",
+            $(part!($first),)?
             part!($body),
             "end\n",
             part!("many"),
@@ -50,36 +59,36 @@ scripts! {
     }
     joined {
         LOCK_ACQUIRE, LOCK_ACQUIRE_MANY =
-            ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/holder" "lib/waiting")
-            ("lib/one_clock") "lock_acquire";
+            ("lib/clock" "lib/fence" "lib/holder" => "free/lock_acquire")
+            ("lib/extend" "lib/here" "lib/memory" "lib/about" "lib/waiting") ("lib/one_clock") "lock_acquire";
         LOCK_RELEASE, LOCK_RELEASE_MANY =
-            ("lib/extend" "lib/here" "lib/memory" "lib/holder" "lib/waiting") () "lock_release";
+            ("lib/holder" => "free/lock_release") ("lib/extend" "lib/here" "lib/memory" "lib/waiting") () "lock_release";
         FAIR_ACQUIRE, FAIR_ACQUIRE_MANY =
-            ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/queue" "lib/holder")
+            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/queue" "lib/holder")
             ("lib/one_clock") "fair_acquire";
         FAIR_RELEASE, FAIR_RELEASE_MANY =
-            ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/queue")
+            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/queue")
             ("lib/one_clock") "fair_release";
         READ_ACQUIRE, READ_ACQUIRE_MANY =
-            ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting")
+            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting")
             ("lib/one_clock") "read_acquire";
         WRITE_ACQUIRE, WRITE_ACQUIRE_MANY =
-            ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "lib/readers")
+            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "lib/readers")
             ("lib/one_clock") "write_acquire";
         RW_RELEASE, RW_RELEASE_MANY =
-            ("lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/readers") () "rw_release";
+            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/readers") () "rw_release";
         PERMIT_ACQUIRE, PERMIT_ACQUIRE_MANY =
-            ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "lib/mark"
+            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "lib/mark"
              "lib/permits")
             ("lib/one_clock") "permit_acquire";
         PERMIT_RELEASE, PERMIT_RELEASE_MANY =
-            ("lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/permits")
+            (=>) ("lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/permits")
             ("lib/one_clock") "permit_release";
         PLAIN_ACQUIRE, PLAIN_ACQUIRE_MANY =
-            ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/about" "lib/waiting" "lib/plain")
+            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/about" "lib/waiting" "lib/plain")
             ("lib/one_clock") "plain_acquire";
         PLAIN_RELEASE, PLAIN_RELEASE_MANY =
-            ("lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/plain") () "plain_release";
+            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/plain") () "plain_release";
     }
 }
 

@@ -1,8 +1,7 @@
 //! Sends a call and returns its answer: picks the connection, sends the script's text if the server does not have it,
 //! and retries if nothing was sent.
 
-use std::iter;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::HoldId;
@@ -10,134 +9,14 @@ use tenure_core::backend::Backoff;
 
 use super::To;
 use super::attempts::AttemptState;
-use super::connection::{Connection, SendOptions};
-use super::connections::Connections;
+use super::call::{By, Call, Order};
+use super::connection::{Connection, PendingReplies, Replies, SendOptions};
+use super::connections::{ConnectionManager, Connections};
+use super::discovery::Discovery;
 use super::failure::{ErrorClass, Failure, classify};
-use super::wire::{Value, first_bulk, write_array_header, write_bulk, write_command};
+use super::wire::{Value, write_command};
 use super::{MAX_REDIRECTS, NOT_MASTER, Transport, bounded, reconnect_backoff};
 use crate::Address;
-
-#[derive(Debug)]
-pub(crate) struct Script {
-    pub(crate) text: &'static str,
-    sha: OnceLock<String>,
-    /// The script that runs it for several calls.
-    many: Option<&'static Script>,
-}
-
-impl Script {
-    pub(crate) const fn new(text: &'static str) -> Self {
-        Self { text, sha: OnceLock::new(), many: None }
-    }
-
-    pub(crate) const fn joined_by(text: &'static str, many: &'static Script) -> Self {
-        Self { text, sha: OnceLock::new(), many: Some(many) }
-    }
-
-    pub(crate) fn sha(&self) -> &str {
-        self.sha.get_or_init(|| sha1_smol::Sha1::from(self.text).digest().to_string())
-    }
-
-    /// Writes the first two words of a call.
-    pub(super) fn write(&self, out: &mut Vec<u8>, by: By) {
-        match by {
-            By::Hash => {
-                write_bulk(out, b"EVALSHA");
-                write_bulk(out, self.sha().as_bytes());
-            }
-            By::Text => {
-                write_bulk(out, b"EVAL");
-                write_bulk(out, self.text.as_bytes());
-            }
-        }
-    }
-}
-
-/// A script call, encoded except for the script itself.
-#[derive(Clone, Debug)]
-pub(crate) struct Call {
-    pub(super) script: &'static Script,
-    /// The first key: it decides the node.
-    pub(super) key: Vec<u8>,
-    pub(super) keys: usize,
-    /// The number of keys and arguments.
-    pub(super) words: usize,
-    /// In a cluster, the slot of its keys: only calls of one slot can be sent as one.
-    pub(super) slot: u16,
-    /// The number of keys, the keys and the arguments.
-    pub(super) encoded: Vec<u8>,
-    pub(crate) order: Order,
-}
-
-/// How a call is ordered with others of the same hold.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Order {
-    Unordered,
-    /// Checks that holds still exist.
-    Renewal,
-    /// May create the hold, which then lasts for at least `lease`.
-    Attempt {
-        id: HoldId,
-        lease: Duration,
-    },
-}
-
-impl Call {
-    pub(crate) fn new(
-        script: &'static Script,
-        keys: &[impl AsRef<[u8]>],
-        args: &[impl AsRef<[u8]>],
-        order: Order,
-    ) -> Self {
-        let key = keys.first().map_or_else(Vec::new, |key| key.as_ref().to_vec());
-        let mut encoded = Vec::with_capacity(512);
-        write_bulk(&mut encoded, keys.len().to_string().as_bytes());
-        keys.iter().for_each(|key| write_bulk(&mut encoded, key.as_ref()));
-        args.iter().for_each(|arg| write_bulk(&mut encoded, arg.as_ref()));
-        Self { script, key, keys: keys.len(), words: keys.len() + args.len(), slot: 0, encoded, order }
-    }
-
-    /// The script that runs several such calls.
-    pub(super) fn many(&self) -> Option<&'static Script> {
-        self.script.many
-    }
-
-    /// Whether one script call can do for both.
-    pub(super) fn joins(&self, other: &Self) -> bool {
-        let shape = |call: &Self| (std::ptr::from_ref(call.script), call.keys, call.words, call.slot);
-        self.many().is_some() && shape(self) == shape(other)
-    }
-
-    /// The keys and the arguments, each encoded.
-    pub(super) fn encoded_words(&self) -> Vec<&[u8]> {
-        let mut rest = &self.encoded[..];
-        let mut words = iter::from_fn(|| {
-            let (word, behind) = first_bulk(rest)?;
-            rest = behind;
-            Some(word)
-        });
-        // The number of keys.
-        words.next();
-        words.collect()
-    }
-
-    pub(crate) fn key(&self) -> &[u8] {
-        &self.key
-    }
-
-    pub(crate) fn encode(&self, out: &mut Vec<u8>, by: By) {
-        write_array_header(out, 3 + self.words);
-        self.script.write(out, by);
-        out.extend_from_slice(&self.encoded);
-    }
-}
-
-/// Whether a script is sent by its hash or its text.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum By {
-    Hash,
-    Text,
-}
 
 /// The answer to a release, and whether it is conclusive.
 #[derive(Clone, PartialEq, Debug)]
@@ -210,15 +89,55 @@ impl Transport {
 
     /// Runs a script.
     pub(crate) async fn call(self: &Arc<Self>, call: Call) -> Result<Value, Failure> {
-        let call = self.joinable(call);
-        let encode = |out: &mut Vec<u8>, by| call.encode(out, by);
-        let request = Request::script(call.key(), call.order, &encode, self.deadline());
-        self.execute(&Request { call: Some(&call), ..request }).await.map(first)
+        self.run(&self.joinable(call)).await
+    }
+
+    /// Runs a script. Usually there is nothing to look up, to open or to send again: for all that, the future would be
+    /// several times as large.
+    async fn run(self: &Arc<Self>, call: &Arc<Call>) -> Result<Value, Failure> {
+        let deadline = self.deadline();
+        let early = match self.send_now(call, deadline) {
+            Some((sent, connection)) => {
+                let mut replies = sent.await;
+                if replies.failure.is_none() && !matches!(replies.values[..], [Value::Error(_)]) {
+                    return Ok(replies.values.swap_remove(0));
+                }
+                Some((replies, connection))
+            }
+            None => None,
+        };
+        let slowly = async {
+            let encode = |out: &mut Vec<u8>, by| call.encode(out, by);
+            let request = Request::script(call.key(), call.order, &encode, deadline);
+            self.execute_from(&Request { call: Some(call), ..request }, early).await.map(first)
+        };
+        Box::pin(slowly).await
+    }
+
+    /// Sends a call where its node is certain and connected.
+    fn send_now(
+        self: &Arc<Self>,
+        call: &Arc<Call>,
+        deadline: Instant,
+    ) -> Option<(PendingReplies, Arc<Connection>)> {
+        let Discovery::Fixed(node) = &self.discovery else { return None };
+        let connection = self.connections().ok()?.manager(node).ready()?;
+        self.allows(call.order, &connection).ok()?;
+        let options = SendOptions { attempt: call.order.attempt(), ..SendOptions::new(1, deadline) };
+        Some((connection.send_call(options, call, By::Hash), connection))
+    }
+
+    /// A server that may have lost data in a restart must neither grant nor renew.
+    fn allows(&self, order: Order, connection: &Connection) -> Result<(), Failure> {
+        match order {
+            Order::Unordered => Ok(()),
+            Order::Attempt { .. } | Order::Renewal => self.past_restart_delay(connection),
+        }
     }
 
     /// The call as others can join it.
     fn joinable(&self, call: Call) -> Arc<Call> {
-        Arc::new(Call { slot: self.slot(call.key()), ..call })
+        Arc::new(call.in_slot(|key| self.slot(key)))
     }
 
     /// Runs a script, then waits until this many replicas have it or `within` is over. Returns how many have it. The
@@ -262,9 +181,16 @@ impl Transport {
         call: Call,
     ) -> Result<Answer, Failure> {
         let call = self.joinable(call);
-        let encode = |out: &mut Vec<u8>, by| call.encode(out, by);
-        let request = Request::script(call.key(), call.order, &encode, self.deadline());
-        self.execute_after_attempt(id, &Request { call: Some(&call), ..request }).await
+        if !matches!(self.attempts.state(id), AttemptState::InFlight(_)) {
+            let value = self.run(&call).await?;
+            return Ok(Answer { value, certain: self.is_every_attempt_answered(id) });
+        }
+        let behind = async {
+            let encode = |out: &mut Vec<u8>, by| call.encode(out, by);
+            let request = Request::script(call.key(), call.order, &encode, self.deadline());
+            self.execute_after_attempt(id, &Request { call: Some(&call), ..request }).await
+        };
+        Box::pin(behind).await
     }
 
     /// Sends a command that releases this hold, like [`Transport::call_after_attempt`].
@@ -349,6 +275,15 @@ impl Transport {
 
     /// Sends to the right node, following redirects, and returns its replies.
     pub(super) async fn execute(self: &Arc<Self>, request: &Request<'_>) -> Result<Vec<Value>, Failure> {
+        self.execute_from(request, None).await
+    }
+
+    /// Goes on where it was sent already, if it was, with what came back and the connection that it was sent on.
+    async fn execute_from(
+        self: &Arc<Self>,
+        request: &Request<'_>,
+        mut early: Option<(Replies, Arc<Connection>)>,
+    ) -> Result<Vec<Value>, Failure> {
         let connections = self.connections()?;
         if matches!(request.order, Order::Attempt { .. }) {
             self.discovery.watch(self);
@@ -369,7 +304,7 @@ impl Transport {
                     }
                 }
             };
-            let answer = self.send_to_node(&connections, &node, asking, request).await;
+            let answer = self.send_to_node(&connections, &node, asking, request, early.take()).await;
             let (values, connection) = match answer {
                 Ok(answer) => answer,
                 Err(SendError::NoConnection(failure)) if request.node.is_none() => {
@@ -416,6 +351,25 @@ impl Transport {
         }
     }
 
+    /// The connection of this manager, if it leads to the right server and that may run the request.
+    async fn connection_by(
+        &self,
+        manager: &Arc<ConnectionManager>,
+        connections: &Arc<Connections>,
+        node: &Address,
+        request: &Request<'_>,
+    ) -> Result<Arc<Connection>, SendError> {
+        let connection =
+            manager.connection(connections, request.deadline).await.map_err(SendError::NoConnection)?;
+        // The master may have changed since it was looked up. A change after this check finds the manager and closes it.
+        if !self.discovery.is_current(node) {
+            connections.forget(node, NOT_MASTER);
+            return Err(SendError::NotSent(Failure::not_executed(format!("{node}: {NOT_MASTER}"))));
+        }
+        self.allows(request.order, &connection).map_err(SendError::NoConnection)?;
+        Ok(connection)
+    }
+
     /// Sends to one node, with the script's text if that node does not have the script. Also returns the connection
     /// used.
     async fn send_to_node(
@@ -424,6 +378,7 @@ impl Transport {
         node: &Address,
         asking: bool,
         request: &Request<'_>,
+        early: Option<(Replies, Arc<Connection>)>,
     ) -> Result<(Vec<Value>, Arc<Connection>), SendError> {
         let pool = request.own_connection.then(|| connections.pool(node));
         let pooled = match &pool {
@@ -432,38 +387,33 @@ impl Transport {
             })?),
             None => None,
         };
-        let manager =
-            pooled.as_ref().map_or_else(|| connections.manager(node), |pooled| pooled.manager.clone());
-        let connection =
-            manager.connection(connections, request.deadline).await.map_err(SendError::NoConnection)?;
-        // The master may have changed since it was looked up. A change after this check finds the manager and closes it.
-        if !self.discovery.is_current(node) {
-            connections.forget(node, NOT_MASTER);
-            return Err(SendError::NotSent(Failure::not_executed(format!("{node}: {NOT_MASTER}"))));
-        }
-        let attempt = match request.order {
-            Order::Attempt { id, lease } => Some((id, lease)),
-            _ => None,
+        let (mut early, connection) = match early {
+            Some((replies, connection)) => (Some(replies), connection),
+            None => {
+                let manager = pooled.as_ref().map(|pooled| pooled.manager.clone());
+                let manager = manager.unwrap_or_else(|| connections.manager(node));
+                (None, self.connection_by(&manager, connections, node, request).await?)
+            }
         };
-        // A server that may have lost data in a restart must neither grant nor renew.
-        if attempt.is_some() || request.order == Order::Renewal {
-            self.past_restart_delay(&connection).map_err(SendError::NoConnection)?;
-        }
         let extra = usize::from(asking);
-        let options = SendOptions { expected: request.expected + extra, deadline: request.deadline, attempt };
+        let expected = request.expected + extra;
+        let options = SendOptions { expected, deadline: request.deadline, attempt: request.order.attempt() };
         let mut by = By::Hash;
         let mut joins = request.call.filter(|call| call.many().is_some() && extra == 0);
         loop {
-            let answer = match joins {
-                Some(call) => connection.send_call(options, call, by),
-                None => connection.send(options, |out| {
-                    if asking {
-                        write_command(out, &[b"ASKING"]);
-                    }
-                    (request.encode)(out, by);
-                }),
+            let answer = match (early.take(), joins) {
+                (Some(early), _) => early,
+                (None, Some(call)) => connection.send_call(options, call, by).await,
+                (None, None) => {
+                    let encode = |out: &mut Vec<u8>| {
+                        if asking {
+                            write_command(out, &[b"ASKING"]);
+                        }
+                        (request.encode)(out, by);
+                    };
+                    connection.send(options, encode).await
+                }
             };
-            let answer = answer.await;
             let refused_together = answer.refused_together;
             let mut values = answer.all().map_err(|failure| match failure {
                 Failure::NotExecuted(_) => SendError::NotSent(failure),

@@ -16,7 +16,7 @@ use tenure_core::HoldId;
 use tenure_core::backend::Reason;
 
 use super::attempts::Attempts;
-use super::calls::{By, Call};
+use super::call::{By, Call};
 use super::failure::Failure;
 pub(crate) use super::joined::Replies;
 use super::joined::{Completion, InFlight, Member, to_join};
@@ -193,12 +193,13 @@ impl Connection {
             let failure = state.close_reason.clone().map(Failure::NotExecuted);
             completion.complete(Replies::new(Vec::new(), failure), &mut Vec::new());
         } else {
+            let sent = Instant::now();
             let attempt = options.attempt.map(|(id, lease)| {
                 let number = NUMBERS.fetch_add(1, Relaxed);
-                self.attempts.sent(id, self, number, lease);
+                self.attempts.sent(id, self, number, lease, sent);
                 (id, number)
             });
-            let (sent, deadline, completion) = (Instant::now(), options.deadline, Some(completion.clone()));
+            let (deadline, completion) = (options.deadline, Some(completion.clone()));
             add(&mut state, Member { call: None, sent, deadline, attempt, completion });
             state.calls += 1;
             driver = state.driver_to_wake();
@@ -310,44 +311,37 @@ impl Connection {
             if request.got.len() < request.expected {
                 continue;
             }
-            let Some(request) = state.in_flight.pop_front() else { return };
-            state.encoded -= 1;
-            if let Err(request) = self.answer(request, wake) {
-                state.in_flight.push_front(request);
-                state.encoded += 1;
+            if !request.is_answered() {
                 return self.fail(state, "the server did not answer each of several calls", wake);
             }
+            let Some(request) = state.in_flight.pop_front() else { return };
+            state.encoded -= 1;
+            self.answer(request, wake);
             self.end_if_done(state, wake);
         }
     }
 
-    /// Gives each member its replies. Returns the request if they are not those of a script for several calls.
-    fn answer(&self, mut request: InFlight, wake: &mut Vec<Waker>) -> Result<(), InFlight> {
-        let n = request.others.len() + 1;
+    /// Gives each member its replies.
+    fn answer(&self, mut request: InFlight, wake: &mut Vec<Waker>) {
         let mut got = std::mem::take(&mut request.got);
-        let mut each = Vec::new();
-        if request.is_joined() {
-            match got.pop() {
-                Some(Value::Array(items)) if items.len() == n => each = items,
-                Some(Value::Error(reply)) => got.push(Value::Error(reply)),
-                _ => return Err(request),
-            }
-        }
-        let (refused_together, mut each) = (request.is_joined() && !got.is_empty(), each.into_iter());
+        let refused_together = request.is_joined() && matches!(got[..], [Value::Error(_)]);
+        let mut each = match got.pop_if(|_| request.is_joined() && !refused_together) {
+            Some(Value::Array(items)) => items.into_iter(),
+            _ => Vec::new().into_iter(),
+        };
         for member in request.into_members() {
             if let Some((id, number)) = member.attempt {
                 self.attempts.answered(id, number);
             }
+            let values = match each.next() {
+                Some(value) => vec![value],
+                None if refused_together => got.clone(),
+                None => std::mem::take(&mut got),
+            };
             if let Some(completion) = member.completion {
-                let values = match each.next() {
-                    Some(value) => vec![value],
-                    None if refused_together => got.clone(),
-                    None => std::mem::take(&mut got),
-                };
                 completion.complete(Replies { values, failure: None, refused_together }, wake);
             }
         }
-        Ok(())
     }
 
     /// Writes as much as the socket takes. Returns whether everything was written.

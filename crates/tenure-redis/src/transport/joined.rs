@@ -14,12 +14,12 @@ use std::time::Instant;
 
 use tenure_core::HoldId;
 
-use super::calls::{By, Call, Script};
+use super::call::{By, Call, Script};
 use super::failure::Failure;
 use super::wire::{Value, write_array_header, write_bulk};
 
 /// The most calls of one script call. So many take the server about as long as ten ordinary commands.
-pub(super) const MOST: usize = 16;
+pub(super) const MOST: usize = 32;
 
 /// How many requests that wait to be written a call passes on its way to one that it can join.
 const LOOK_BACK: usize = 4;
@@ -75,6 +75,16 @@ impl InFlight {
     /// Whether it is one script call for several.
     pub(super) fn is_joined(&self) -> bool {
         !self.others.is_empty()
+    }
+
+    /// Whether its replies are complete: those of its own, or of a script for several one for each, or one refusal.
+    pub(super) fn is_answered(&self) -> bool {
+        match &self.got[..] {
+            _ if !self.is_joined() => self.got.len() == self.expected,
+            [Value::Array(items)] => items.len() == self.others.len() + 1,
+            [Value::Error(_)] => true,
+            _ => false,
+        }
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -214,5 +224,92 @@ impl Completion {
 
     fn is_abandoned(&self) -> bool {
         self.abandoned.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tenure_core::{ClientId, HoldId};
+
+    use super::super::call::Order;
+    use super::*;
+
+    static MANY: Script = Script::new("many");
+    static ONE: Script = Script::joined_by("one", &MANY);
+    static OTHER: Script = Script::joined_by("other", &MANY);
+    static ALONE: Script = Script::new("alone");
+
+    fn member(call: &Call) -> Member {
+        let attempt = Some((HoldId { client: ClientId::new(), n: 1 }, 1));
+        let (sent, call) = (Instant::now(), Some((Arc::new(call.clone()), By::Hash)));
+        Member { call, sent, deadline: sent + Duration::from_secs(1), attempt, completion: None }
+    }
+
+    fn call(script: &'static Script, key: &str) -> Call {
+        Call::new(script, &[key], &["same", key, ""], Order::Unordered)
+    }
+
+    /// Adds a call as a connection does. Returns the place of its request.
+    fn add(in_flight: &mut VecDeque<InFlight>, call: Call) -> usize {
+        match to_join(in_flight, &call) {
+            Some(at) => {
+                in_flight[at].others.push(member(&call));
+                at
+            }
+            None => {
+                in_flight.push_back(InFlight::new(1, member(&call)));
+                in_flight.len() - 1
+            }
+        }
+    }
+
+    #[test]
+    fn calls_join_those_of_their_script_and_pass_none_of_their_key() {
+        let mut queue = VecDeque::new();
+        assert_eq!(add(&mut queue, call(&ONE, "a")), 0);
+        assert_eq!(add(&mut queue, call(&OTHER, "b")), 1);
+        assert_eq!(add(&mut queue, call(&ONE, "c")), 0, "it may pass that of another key");
+        assert_eq!(add(&mut queue, call(&OTHER, "a")), 1);
+        assert_eq!(add(&mut queue, call(&ONE, "b")), 2, "not that of its own");
+        assert_eq!(add(&mut queue, call(&ONE, "c")), 2);
+        assert_eq!(add(&mut queue, call(&ALONE, "d")), 3);
+        assert_eq!(add(&mut queue, call(&ALONE, "e")), 4, "nor those that never join");
+        let mut elsewhere = call(&ONE, "f");
+        elsewhere.slot = 7;
+        assert_eq!(add(&mut queue, elsewhere), 5, "nor one of another slot");
+    }
+
+    #[test]
+    fn a_request_that_is_full_or_encoded_is_left_alone() {
+        let mut queue = VecDeque::new();
+        for i in 0..2 * MOST {
+            assert_eq!(add(&mut queue, call(&ONE, &format!("k{i}"))), i / MOST);
+        }
+        let mut out = Vec::new();
+        add(&mut queue, call(&ONE, "last"));
+        for request in &mut queue {
+            request.encode(0, &mut out);
+        }
+        assert_eq!(add(&mut queue, call(&ONE, "late")), 3);
+    }
+
+    #[test]
+    fn one_alone_is_sent_as_it_is_and_several_share_what_is_equal() {
+        let mut out = Vec::new();
+        let mut alone = InFlight::new(1, member(&call(&ONE, "a")));
+        alone.encode(0, &mut out);
+        let mut expected = Vec::new();
+        call(&ONE, "a").encode(&mut expected, By::Hash);
+        assert_eq!(out, expected);
+
+        let mut joined = InFlight::new(1, member(&call(&ONE, "a")));
+        joined.others.push(member(&call(&ONE, "bc")));
+        let (mut out, mut expected) = (Vec::new(), Vec::new());
+        joined.encode(0, &mut out);
+        let words = ["EVALSHA", MANY.sha(), "2", "a", "bc", "1", "=*=", "same", "", "a", "bc"];
+        super::super::wire::write_command(&mut expected, &words.map(str::as_bytes));
+        assert_eq!(String::from_utf8(out), String::from_utf8(expected));
     }
 }
