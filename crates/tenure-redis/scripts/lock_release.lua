@@ -1,10 +1,4 @@
--- Releases a lock or an election, or cancels a wait for it; or writes the hold count of a hold that stays.
--- Keys:      name, about, waiters, stamps
--- Arguments: id, holds left, lease ms, publish command, channel, channel of observers ('' for a lock)
--- Reply:     1 the hold or waiter existed; 0 it did not
-local name, about, waiters, stamps = unpack(KEYS)
-local id = ARGV[1]
-
+-- The second part of a release, behind `free/lock_release`: what is released is no hold, or not for the last time.
 if ARGV[2] ~= '0' then
   if redis.call('HEXISTS', name, id) == 0 then
     return 0
@@ -13,12 +7,4 @@ if ARGV[2] ~= '0' then
   extend(name, tonumber(ARGV[3]))
   return 1
 end
-if redis.call('HDEL', name, id, id .. RECORD) == 0 then
-  return leave(waiters, waiters, stamps, about, id)
-end
--- A user who may not publish still releases: pcall ignores the error here and in all scripts, and waiters poll.
-redis.pcall(ARGV[4], ARGV[5], '0')
-if ARGV[6] ~= '' then
-  redis.pcall(ARGV[4], ARGV[6], '0')
-end
-return 1
+return waiters and leave(waiters, waiters, stamps, about, id) or 0

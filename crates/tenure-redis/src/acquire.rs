@@ -8,12 +8,12 @@ use tenure_core::{Claim, Durability, Error, Family, Fence, Kind, Result};
 
 use crate::error::code;
 use crate::keys::Keys;
-use crate::options::Layout;
+use crate::options::{Fences, Layout};
 use crate::plain::poll_delay;
 use crate::record::describe;
 use crate::scripts;
 use crate::store::{Redis, millis, words};
-use crate::transport::{Call, Failure, Order, To, Value};
+use crate::transport::{Call, Failure, Order, To, Value, Word};
 
 /// The timeout of `WAIT` for replicas to confirm a grant.
 pub(crate) const REPLICA_TIMEOUT: Duration = Duration::from_secs(1);
@@ -29,22 +29,18 @@ const MAX_PERMITS: u32 = 1000;
 impl Redis {
     /// The call that makes an attempt in Redisson's layout.
     pub(crate) fn redisson_attempt(&self, claim: &Claim, keys: &Keys) -> Result<Call> {
+        if let Kind::Lock | Kind::Leader = claim.kind {
+            return Ok(self.lock_attempt(claim, keys));
+        }
         let (fence, keep) = self.fence(keys);
         let (id, lease) = (claim.id.to_string(), millis(claim.lease).to_string());
         let (holds, who) = (claim.holds.to_string(), describe(claim));
-        let recorded = claim.wait.filter(|_| !is_brief(claim));
-        let stamp = recorded.map_or_else(String::new, |_| millis(claim.stamp).to_string());
+        let stamp = claim.wait.map_or_else(String::new, |_| millis(claim.stamp).to_string());
         let publish = self.transport.publish_command();
         let (name, order) = (keys.name(), order(claim));
-        let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
         let (id, lease, holds, keep, who, stamp) = (&*id, &*lease, &*holds, &*keep, &*who, &*stamp);
+        let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
         Ok(match claim.kind {
-            Kind::Lock | Kind::Leader => {
-                let leader = if claim.kind == Kind::Leader { keys.leader_channel() } else { String::new() };
-                let args = [id, lease, holds, keep, who, stamp, publish, &leader];
-                let on = [name, &fence, &about, &waiters, &stamps];
-                Call::new(&scripts::LOCK_ACQUIRE, &on, &args, order)
-            }
             Kind::FairLock => {
                 let patience = claim.wait.map_or(PATIENCE, |wait| wait.min(PATIENCE));
                 let patience = millis(patience).to_string();
@@ -85,6 +81,37 @@ impl Redis {
             }
             other => return Err(self.info.unknown(other)),
         })
+    }
+
+    /// The call that makes an attempt on a lock or an election. Only a recorded wait needs all keys.
+    fn lock_attempt(&self, claim: &Claim, keys: &Keys) -> Call {
+        let (fence, keep) = match self.fences {
+            Fences::Ours { retention } => (keys.fence_word(), millis(retention)),
+            Fences::Redisson => (keys.token_word(), 0),
+        };
+        let leader = if claim.kind == Kind::Leader { keys.leader_channel() } else { String::new() };
+        let who = describe(claim);
+        let stamp = match claim.wait {
+            Some(_) if !is_brief(claim) => Some(millis(claim.stamp)),
+            _ => None,
+        };
+        let args = [
+            Word::Hold(claim.id),
+            Word::Number(millis(claim.lease)),
+            Word::Number(claim.holds.into()),
+            Word::Number(keep),
+            Word::Text(&who),
+            stamp.map_or(Word::Text(""), Word::Number),
+            Word::Text(self.transport.publish_command()),
+            Word::Text(&leader),
+        ];
+        let name = Word::Text(keys.name());
+        if stamp.is_none() {
+            return Call::of_words(&scripts::LOCK_ACQUIRE, [name, fence], args, order(claim));
+        }
+        let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
+        let keys = [name, fence, Word::Text(&about), Word::Text(&waiters), Word::Text(&stamps)];
+        Call::of_words(&scripts::LOCK_ACQUIRE, keys, args, order(claim))
     }
 
     /// Reads the reply to an attempt; a grant is valid until `until`.
@@ -177,12 +204,13 @@ impl Redis {
         let Durability::Replicas(n) = claim.durability else {
             return match self.transport.call(call).await {
                 Ok(reply) => Ok(reply),
-                Err(failure) => Err(self.acquire_error(claim, keys, failure).await),
+                Err(failure) => Err(Box::pin(self.acquire_error(claim, keys, failure)).await),
             };
         };
-        let (reply, have) = match self.transport.call_and_wait(call, n, REPLICA_TIMEOUT).await {
+        let sent = Box::pin(self.transport.call_and_wait(call, n, REPLICA_TIMEOUT)).await;
+        let (reply, have) = match sent {
             Ok(answer) => answer,
-            Err(failure) => return Err(self.acquire_error(claim, keys, failure).await),
+            Err(failure) => return Err(Box::pin(self.acquire_error(claim, keys, failure)).await),
         };
         let granted = reply.array().and_then(|parts| parts.first()).and_then(Value::int) == Some(1);
         if granted && have < n {

@@ -2,6 +2,8 @@
 
 use tenure_core::{Error, HoldId, Name, Result};
 
+use crate::transport::Word;
+
 /// The keys of one name.
 #[derive(Debug, Clone)]
 pub(crate) struct Keys {
@@ -12,7 +14,7 @@ pub(crate) struct Keys {
 
 impl Keys {
     pub(crate) fn new(prefix: &str, name: &Name) -> Self {
-        let name = format!("{prefix}{name}");
+        let name = [prefix, name.as_str()].concat();
         Self { tagged: name.contains('{'), name }
     }
 
@@ -82,6 +84,30 @@ impl Keys {
     /// The key whose TTL is the lease of one reader.
     pub(crate) fn reader(&self, id: HoldId) -> String {
         self.behind(&format!("{id}:rwlock_timeout:1"))
+    }
+
+    /// The word of [`Keys::fence`].
+    pub(crate) fn fence_word(&self) -> Word<'_> {
+        match self.tagged {
+            true => Word::Parts(["tenure_fence::", &self.name, ""]),
+            false => Word::Parts(["tenure_fence:{", &self.name, "}"]),
+        }
+    }
+
+    /// The word of [`Keys::token`].
+    pub(crate) fn token_word(&self) -> Word<'_> {
+        match self.tagged {
+            true => Word::Parts(["redisson_lock_token:", &self.name, ""]),
+            false => Word::Parts(["redisson_lock_token:{", &self.name, "}"]),
+        }
+    }
+
+    /// The word of [`Keys::lock_channel`].
+    pub(crate) fn lock_channel_word(&self) -> Word<'_> {
+        match self.tagged {
+            true => Word::Parts(["redisson_lock__channel:", &self.name, ""]),
+            false => Word::Parts(["redisson_lock__channel:{", &self.name, "}"]),
+        }
     }
 
     /// The last fence.

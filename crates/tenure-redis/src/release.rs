@@ -6,22 +6,38 @@ use tenure_core::{Claim, Error, Kind, Result};
 use crate::keys::Keys;
 use crate::scripts;
 use crate::store::{Redis, millis};
-use crate::transport::{Answer, Call, Failure, Order, Value};
+use crate::transport::{Answer, Call, Failure, Order, Value, Word};
 
 impl Redis {
-    /// The call that releases a claim in Redisson's layout.
-    pub(crate) fn redisson_release(&self, claim: &Claim, left: u32, keys: &Keys) -> Result<Call> {
+    /// Releases a claim in Redisson's layout. That of a lock names the keys of a wait only if there may be one: at
+    /// first for a claim that waited, and once more for an id that holds nothing, which may be anybody's.
+    pub(crate) async fn release_redisson(
+        &self,
+        claim: &Claim,
+        left: u32,
+        keys: &Keys,
+    ) -> Result<std::result::Result<Answer, Failure>> {
+        let call = self.redisson_release(claim, left, keys, claim.wait.is_some())?;
+        let sent = self.transport.call_after_attempt(claim.id, call).await;
+        let found_nothing = matches!(&sent, Ok(answer) if answer.value == Value::Int(0));
+        let lock = matches!(claim.kind, Kind::Lock | Kind::Leader);
+        if !found_nothing || !lock || left > 0 || claim.wait.is_some() {
+            return Ok(sent);
+        }
+        let call = self.redisson_release(claim, left, keys, true)?;
+        Ok(Box::pin(self.transport.call_after_attempt(claim.id, call)).await)
+    }
+
+    /// The call that releases a claim, which `waits` or holds.
+    fn redisson_release(&self, claim: &Claim, left: u32, keys: &Keys, waits: bool) -> Result<Call> {
+        if let Kind::Lock | Kind::Leader = claim.kind {
+            return Ok(self.lock_release(claim, left, keys, waits));
+        }
         let (id, left, lease) = (claim.id.to_string(), left.to_string(), millis(claim.lease).to_string());
         let publish = self.transport.publish_command();
         let (name, order) = (keys.name(), Order::Unordered);
         let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
         Ok(match claim.kind {
-            Kind::Lock | Kind::Leader => {
-                let leader = if claim.kind == Kind::Leader { keys.leader_channel() } else { String::new() };
-                let channel = keys.lock_channel();
-                let args = [&*id, &left, &lease, publish, &channel, &leader];
-                Call::new(&scripts::LOCK_RELEASE, &[name, &about, &waiters, &stamps], &args, order)
-            }
             Kind::FairLock => {
                 let (queue, scores, channel) = (keys.queue(), keys.scores(), keys.fair_channel(""));
                 let (fence, keep) = self.fence(keys);
@@ -48,6 +64,25 @@ impl Redis {
             }
             other => return Err(self.info.unknown(other)),
         })
+    }
+
+    fn lock_release(&self, claim: &Claim, left: u32, keys: &Keys, waits: bool) -> Call {
+        let leader = if claim.kind == Kind::Leader { keys.leader_channel() } else { String::new() };
+        let args = [
+            Word::Hold(claim.id),
+            Word::Number(left.into()),
+            Word::Number(millis(claim.lease)),
+            Word::Text(self.transport.publish_command()),
+            keys.lock_channel_word(),
+            Word::Text(&leader),
+        ];
+        let name = Word::Text(keys.name());
+        if !waits {
+            return Call::of_words(&scripts::LOCK_RELEASE, [name], args, Order::Unordered);
+        }
+        let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
+        let keys = [name, Word::Text(&about), Word::Text(&waiters), Word::Text(&stamps)];
+        Call::of_words(&scripts::LOCK_RELEASE, keys, args, Order::Unordered)
     }
 
     /// Maps the reply to a release: 1 if the hold or waiter existed, 0 if not.

@@ -5,41 +5,91 @@ use std::collections::BTreeSet;
 use crate::options::Layout;
 use crate::transport::Script;
 
-macro_rules! scripts {
-    ($($name:ident = $($part:literal)+;)+) => {
-        $(pub(crate) static $name: Script =
-            Script::new(concat!($(include_str!(concat!("../scripts/", $part, ".lua")), "\n"),+));)+
+macro_rules! part {
+    ($part:literal) => {
+        concat!(include_str!(concat!("../scripts/", $part, ".lua")), "\n")
+    };
+}
 
-        static ALL: &[(&str, &Script)] = &[$((stringify!($name), &$name)),+];
+/// Scripts that run alone, and, behind `joined`, those that also run for several calls at once: the same text as a
+/// function, which `many` calls for each, with `one_clock` where there is a clock. Left of `=>` is what the first part of
+/// a script needs.
+macro_rules! scripts {
+    (
+        alone { $($name:ident = $($part:literal)+;)+ }
+        joined {
+            $($one:ident, $many:ident =
+                ($($soon:literal)* => $($first:literal)?) ($($lib:literal)+) ($($clock:literal)?) $body:literal;)+
+        }
+    ) => {
+        $(pub(crate) static $name: Script = Script::new(concat!($(part!($part)),+));)+
+        $(pub(crate) static $one: Script = Script::joined_by(
+            concat!($(part!($soon),)* $(part!($first),)? $(part!($lib),)+ part!($body)),
+            &$many,
+        );)+
+        $(static $many: Script = Script::new(concat!(
+            $(part!($soon),)*
+            $(part!($lib),)+
+            $(part!($clock),)?
+            "local function one(KEYS, ARGV)\n",
+            $(part!($first),)?
+            part!($body),
+            "end\n",
+            part!("many"),
+        ));)+
+
+        static ALL: &[(&str, &Script)] = &[
+            $((stringify!($name), &$name),)+
+            $((stringify!($one), &$one), (stringify!($many), &$many)),+
+        ];
     };
 }
 
 scripts! {
-    LOCK_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/holder" "lib/waiting"
-        "lock_acquire";
-    LOCK_RELEASE = "lib/extend" "lib/here" "lib/memory" "lib/holder" "lib/waiting" "lock_release";
-    FAIR_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/queue" "lib/holder"
-        "fair_acquire";
-    FAIR_RELEASE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/queue"
-        "fair_release";
-    READ_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "read_acquire";
-    WRITE_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "lib/readers"
-        "write_acquire";
-    RW_RELEASE = "lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/readers" "rw_release";
-    PERMIT_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "lib/mark"
-        "lib/permits" "permit_acquire";
-    PERMIT_RELEASE = "lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/permits" "permit_release";
-    LOCK_RENEW = "lib/extend" "lock_renew";
-    RENEW = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/waiting" "lib/queue" "lib/permits" "renew";
-    COUNT = "lib/clock" "lib/mark" "lib/once" "count";
-    SIZE = "lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/mark" "lib/permits" "lib/once" "size";
-    LOCK_EXPEL = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/queue" "lock_expel";
-    RW_EXPEL = "lib/readers" "rw_expel";
-    PERMIT_EXPEL = "lib/extend" "lib/here" "lib/memory" "lib/permits" "permit_expel";
-    PLAIN_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/about" "lib/waiting" "lib/plain" "plain_acquire";
-    PLAIN_RELEASE = "lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/plain" "plain_release";
-    PLAIN_RENEW = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/waiting" "lib/plain" "plain_renew";
-    INSPECT = "lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/permits" "lib/readers" "inspect";
+    alone {
+        LOCK_RENEW = "lib/extend" "lock_renew";
+        RENEW = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/waiting" "lib/queue" "lib/permits" "renew";
+        COUNT = "lib/clock" "lib/mark" "lib/once" "count";
+        SIZE = "lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/mark" "lib/permits" "lib/once" "size";
+        LOCK_EXPEL = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/queue" "lock_expel";
+        RW_EXPEL = "lib/readers" "rw_expel";
+        PERMIT_EXPEL = "lib/extend" "lib/here" "lib/memory" "lib/permits" "permit_expel";
+        PLAIN_RENEW = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/waiting" "lib/plain" "plain_renew";
+        INSPECT = "lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/permits" "lib/readers" "inspect";
+    }
+    joined {
+        LOCK_ACQUIRE, LOCK_ACQUIRE_MANY =
+            ("lib/clock" "lib/fence" "lib/holder" => "free/lock_acquire")
+            ("lib/extend" "lib/here" "lib/memory" "lib/about" "lib/waiting") ("lib/one_clock") "lock_acquire";
+        LOCK_RELEASE, LOCK_RELEASE_MANY =
+            ("lib/holder" => "free/lock_release") ("lib/extend" "lib/here" "lib/memory" "lib/waiting") () "lock_release";
+        FAIR_ACQUIRE, FAIR_ACQUIRE_MANY =
+            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/queue" "lib/holder")
+            ("lib/one_clock") "fair_acquire";
+        FAIR_RELEASE, FAIR_RELEASE_MANY =
+            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/queue")
+            ("lib/one_clock") "fair_release";
+        READ_ACQUIRE, READ_ACQUIRE_MANY =
+            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting")
+            ("lib/one_clock") "read_acquire";
+        WRITE_ACQUIRE, WRITE_ACQUIRE_MANY =
+            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "lib/readers")
+            ("lib/one_clock") "write_acquire";
+        RW_RELEASE, RW_RELEASE_MANY =
+            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/readers") () "rw_release";
+        PERMIT_ACQUIRE, PERMIT_ACQUIRE_MANY =
+            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "lib/mark"
+             "lib/permits")
+            ("lib/one_clock") "permit_acquire";
+        PERMIT_RELEASE, PERMIT_RELEASE_MANY =
+            (=>) ("lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/permits")
+            ("lib/one_clock") "permit_release";
+        PLAIN_ACQUIRE, PLAIN_ACQUIRE_MANY =
+            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/about" "lib/waiting" "lib/plain")
+            ("lib/one_clock") "plain_acquire";
+        PLAIN_RELEASE, PLAIN_RELEASE_MANY =
+            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/plain") () "plain_release";
+    }
 }
 
 /// The commands that the scripts of a layout run, except those passed to them as arguments.
@@ -66,6 +116,7 @@ mod tests {
         let other = |text: &str| text.split("call(").skip(1).filter(|c| !c.starts_with('\'')).count();
         let handed = |text: &str| {
             text.matches("call(ARGV[").count()
+                + text.matches("pcall(one, ").count()
                 + text.matches("call(publish").count()
                 + text.matches("pcall(draw").count()
         };

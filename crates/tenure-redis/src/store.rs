@@ -195,11 +195,12 @@ impl Backend for Redis {
             return self.release_scriptless(command, claim, left).await;
         }
         let keys = &self.keys(&claim.name)?;
-        let call = match self.layout {
-            Layout::Redisson => self.redisson_release(claim, left, keys)?,
-            Layout::Plain => self.plain_release(claim, left, keys),
+        let sent = match self.layout {
+            Layout::Redisson => self.release_redisson(claim, left, keys).await?,
+            Layout::Plain => {
+                self.transport.call_after_attempt(claim.id, self.plain_release(claim, left, keys)).await
+            }
         };
-        let sent = self.transport.call_after_attempt(claim.id, call).await;
         self.release_outcome(claim, keys, sent)
     }
 

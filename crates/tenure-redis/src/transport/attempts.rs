@@ -57,8 +57,15 @@ impl Attempts {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    pub(crate) fn sent(&self, id: HoldId, connection: &Arc<Connection>, number: u64, lease: Duration) {
-        let (mut records, now) = (self.lock(), Instant::now());
+    pub(crate) fn sent(
+        &self,
+        id: HoldId,
+        connection: &Arc<Connection>,
+        number: u64,
+        lease: Duration,
+        now: Instant,
+    ) {
+        let mut records = self.lock();
         let pending =
             Pending { connection: Arc::downgrade(connection), number, lease_end: now + bounded(lease) };
         records.by_hold.entry(id).or_default().pending.push(pending);

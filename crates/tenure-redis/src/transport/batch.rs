@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
-use super::calls::{By, Call, Order, Request, first};
+use super::call::{By, Call, Order};
+use super::calls::{Request, first};
 use super::connection::{Connection, SendOptions};
 use super::connections::Connections;
 use super::failure::{ErrorClass, Failure, classify};

@@ -1,7 +1,7 @@
 //! Sends a call and returns its answer: picks the connection, sends the script's text if the server does not have it,
 //! and retries if nothing was sent.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::HoldId;
@@ -9,96 +9,14 @@ use tenure_core::backend::Backoff;
 
 use super::To;
 use super::attempts::AttemptState;
-use super::connection::{Connection, SendOptions};
-use super::connections::Connections;
+use super::call::{By, Call, Order};
+use super::connection::{Connection, PendingReplies, Replies, SendOptions};
+use super::connections::{ConnectionManager, Connections};
+use super::discovery::Discovery;
 use super::failure::{ErrorClass, Failure, classify};
-use super::wire::{Value, write_array_header, write_bulk, write_command};
+use super::wire::{Value, write_command};
 use super::{MAX_REDIRECTS, NOT_MASTER, Transport, bounded, reconnect_backoff};
 use crate::Address;
-
-#[derive(Debug)]
-pub(crate) struct Script {
-    pub(crate) text: &'static str,
-    sha: OnceLock<String>,
-}
-
-impl Script {
-    pub(crate) const fn new(text: &'static str) -> Self {
-        Self { text, sha: OnceLock::new() }
-    }
-
-    pub(crate) fn sha(&self) -> &str {
-        self.sha.get_or_init(|| sha1_smol::Sha1::from(self.text).digest().to_string())
-    }
-}
-
-/// A script call, encoded except for the script itself.
-#[derive(Clone, Debug)]
-pub(crate) struct Call {
-    pub(super) script: &'static Script,
-    /// The first key: it decides the node.
-    pub(super) key: Vec<u8>,
-    /// The number of keys and arguments.
-    pub(super) words: usize,
-    /// The number of keys, the keys and the arguments.
-    pub(super) encoded: Vec<u8>,
-    pub(crate) order: Order,
-}
-
-/// How a call is ordered with others of the same hold.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Order {
-    Unordered,
-    /// Checks that holds still exist.
-    Renewal,
-    /// May create the hold, which then lasts for at least `lease`.
-    Attempt {
-        id: HoldId,
-        lease: Duration,
-    },
-}
-
-impl Call {
-    pub(crate) fn new(
-        script: &'static Script,
-        keys: &[impl AsRef<[u8]>],
-        args: &[impl AsRef<[u8]>],
-        order: Order,
-    ) -> Self {
-        let key = keys.first().map_or_else(Vec::new, |key| key.as_ref().to_vec());
-        let mut encoded = Vec::with_capacity(512);
-        write_bulk(&mut encoded, keys.len().to_string().as_bytes());
-        keys.iter().for_each(|key| write_bulk(&mut encoded, key.as_ref()));
-        args.iter().for_each(|arg| write_bulk(&mut encoded, arg.as_ref()));
-        Self { script, key, words: keys.len() + args.len(), encoded, order }
-    }
-
-    pub(crate) fn key(&self) -> &[u8] {
-        &self.key
-    }
-
-    pub(crate) fn encode(&self, out: &mut Vec<u8>, by: By) {
-        write_array_header(out, 3 + self.words);
-        match by {
-            By::Hash => {
-                write_bulk(out, b"EVALSHA");
-                write_bulk(out, self.script.sha().as_bytes());
-            }
-            By::Text => {
-                write_bulk(out, b"EVAL");
-                write_bulk(out, self.script.text.as_bytes());
-            }
-        }
-        out.extend_from_slice(&self.encoded);
-    }
-}
-
-/// Whether a script is sent by its hash or its text.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum By {
-    Hash,
-    Text,
-}
 
 /// The answer to a release, and whether it is conclusive.
 #[derive(Clone, PartialEq, Debug)]
@@ -118,6 +36,8 @@ type Encode<'a> = &'a (dyn Fn(&mut Vec<u8>, By) + Sync);
 /// Commands that are sent together: what they are, where they go, and until when.
 pub(super) struct Request<'a> {
     encode: Encode<'a>,
+    /// The call that it consists of, if that may be sent together with others.
+    call: Option<&'a Arc<Call>>,
     key: &'a [u8],
     /// Sent to this node, regardless of the key's slot.
     node: Option<&'a Address>,
@@ -133,8 +53,8 @@ pub(super) struct Request<'a> {
 
 impl<'a> Request<'a> {
     fn command(key: &'a [u8], order: Order, encode: Encode<'a>, deadline: Instant) -> Self {
-        let (node, own_connection, expected, follows_ask) = (None, false, 1, true);
-        Self { encode, key, node, order, own_connection, expected, follows_ask, deadline }
+        let (call, node, own_connection, expected, follows_ask) = (None, None, false, 1, true);
+        Self { encode, call, key, node, order, own_connection, expected, follows_ask, deadline }
     }
 
     /// For a script. A script may read keys that are not declared, which the target node of a migrating slot would take
@@ -169,9 +89,55 @@ impl Transport {
 
     /// Runs a script.
     pub(crate) async fn call(self: &Arc<Self>, call: Call) -> Result<Value, Failure> {
-        let encode = |out: &mut Vec<u8>, by| call.encode(out, by);
-        let request = Request::script(call.key(), call.order, &encode, self.deadline());
-        self.execute(&request).await.map(first)
+        self.run(&self.joinable(call)).await
+    }
+
+    /// Runs a script. Usually there is nothing to look up, to open or to send again: for all that, the future would be
+    /// several times as large.
+    async fn run(self: &Arc<Self>, call: &Arc<Call>) -> Result<Value, Failure> {
+        let deadline = self.deadline();
+        let early = match self.send_now(call, deadline) {
+            Some((sent, connection)) => {
+                let mut replies = sent.await;
+                if replies.failure.is_none() && !matches!(replies.values[..], [Value::Error(_)]) {
+                    return Ok(replies.values.swap_remove(0));
+                }
+                Some((replies, connection))
+            }
+            None => None,
+        };
+        let slowly = async {
+            let encode = |out: &mut Vec<u8>, by| call.encode(out, by);
+            let request = Request::script(call.key(), call.order, &encode, deadline);
+            self.execute_from(&Request { call: Some(call), ..request }, early).await.map(first)
+        };
+        Box::pin(slowly).await
+    }
+
+    /// Sends a call where its node is certain and connected.
+    fn send_now(
+        self: &Arc<Self>,
+        call: &Arc<Call>,
+        deadline: Instant,
+    ) -> Option<(PendingReplies, Arc<Connection>)> {
+        let Discovery::Fixed(node) = &self.discovery else { return None };
+        let connection = self.connections().ok()?.manager(node).ready()?;
+        self.allows(call.order, &connection).ok()?;
+        let options = SendOptions { attempt: call.order.attempt(), ..SendOptions::new(1, deadline) };
+        Some((connection.send_call(options, call, By::Hash), connection))
+    }
+
+    /// A server that may have lost data in a restart must neither grant nor renew.
+    fn allows(&self, order: Order, connection: &Connection) -> Result<(), Failure> {
+        match order {
+            Order::Unordered => Ok(()),
+            Order::Attempt { .. } | Order::Renewal => self.past_restart_delay(connection),
+        }
+    }
+
+    /// The call as others can join it.
+    fn joinable(&self, call: Call) -> Arc<Call> {
+        Arc::new(call.in_slot(|key| self.slot(key)))
     }
 
     /// Runs a script, then waits until this many replicas have it or `within` is over. Returns how many have it. The
@@ -214,9 +180,17 @@ impl Transport {
         id: HoldId,
         call: Call,
     ) -> Result<Answer, Failure> {
-        let encode = |out: &mut Vec<u8>, by| call.encode(out, by);
-        let request = Request::script(call.key(), call.order, &encode, self.deadline());
-        self.execute_after_attempt(id, &request).await
+        let call = self.joinable(call);
+        if !matches!(self.attempts.state(id), AttemptState::InFlight(_)) {
+            let value = self.run(&call).await?;
+            return Ok(Answer { value, certain: self.is_every_attempt_answered(id) });
+        }
+        let behind = async {
+            let encode = |out: &mut Vec<u8>, by| call.encode(out, by);
+            let request = Request::script(call.key(), call.order, &encode, self.deadline());
+            self.execute_after_attempt(id, &Request { call: Some(&call), ..request }).await
+        };
+        Box::pin(behind).await
     }
 
     /// Sends a command that releases this hold, like [`Transport::call_after_attempt`].
@@ -301,6 +275,15 @@ impl Transport {
 
     /// Sends to the right node, following redirects, and returns its replies.
     pub(super) async fn execute(self: &Arc<Self>, request: &Request<'_>) -> Result<Vec<Value>, Failure> {
+        self.execute_from(request, None).await
+    }
+
+    /// Goes on where it was sent already, if it was, with what came back and the connection that it was sent on.
+    async fn execute_from(
+        self: &Arc<Self>,
+        request: &Request<'_>,
+        mut early: Option<(Replies, Arc<Connection>)>,
+    ) -> Result<Vec<Value>, Failure> {
         let connections = self.connections()?;
         if matches!(request.order, Order::Attempt { .. }) {
             self.discovery.watch(self);
@@ -321,7 +304,7 @@ impl Transport {
                     }
                 }
             };
-            let answer = self.send_to_node(&connections, &node, asking, request).await;
+            let answer = self.send_to_node(&connections, &node, asking, request, early.take()).await;
             let (values, connection) = match answer {
                 Ok(answer) => answer,
                 Err(SendError::NoConnection(failure)) if request.node.is_none() => {
@@ -368,6 +351,25 @@ impl Transport {
         }
     }
 
+    /// The connection of this manager, if it leads to the right server and that may run the request.
+    async fn connection_by(
+        &self,
+        manager: &Arc<ConnectionManager>,
+        connections: &Arc<Connections>,
+        node: &Address,
+        request: &Request<'_>,
+    ) -> Result<Arc<Connection>, SendError> {
+        let connection =
+            manager.connection(connections, request.deadline).await.map_err(SendError::NoConnection)?;
+        // The master may have changed since it was looked up. A change after this check finds the manager and closes it.
+        if !self.discovery.is_current(node) {
+            connections.forget(node, NOT_MASTER);
+            return Err(SendError::NotSent(Failure::not_executed(format!("{node}: {NOT_MASTER}"))));
+        }
+        self.allows(request.order, &connection).map_err(SendError::NoConnection)?;
+        Ok(connection)
+    }
+
     /// Sends to one node, with the script's text if that node does not have the script. Also returns the connection
     /// used.
     async fn send_to_node(
@@ -376,6 +378,7 @@ impl Transport {
         node: &Address,
         asking: bool,
         request: &Request<'_>,
+        early: Option<(Replies, Arc<Connection>)>,
     ) -> Result<(Vec<Value>, Arc<Connection>), SendError> {
         let pool = request.own_connection.then(|| connections.pool(node));
         let pooled = match &pool {
@@ -384,34 +387,35 @@ impl Transport {
             })?),
             None => None,
         };
-        let manager =
-            pooled.as_ref().map_or_else(|| connections.manager(node), |pooled| pooled.manager.clone());
-        let connection =
-            manager.connection(connections, request.deadline).await.map_err(SendError::NoConnection)?;
-        // The master may have changed since it was looked up. A change after this check finds the manager and closes it.
-        if !self.discovery.is_current(node) {
-            connections.forget(node, NOT_MASTER);
-            return Err(SendError::NotSent(Failure::not_executed(format!("{node}: {NOT_MASTER}"))));
-        }
-        let attempt = match request.order {
-            Order::Attempt { id, lease } => Some((id, lease)),
-            _ => None,
+        let (mut early, connection) = match early {
+            Some((replies, connection)) => (Some(replies), connection),
+            None => {
+                let manager = pooled.as_ref().map(|pooled| pooled.manager.clone());
+                let manager = manager.unwrap_or_else(|| connections.manager(node));
+                (None, self.connection_by(&manager, connections, node, request).await?)
+            }
         };
-        // A server that may have lost data in a restart must neither grant nor renew.
-        if attempt.is_some() || request.order == Order::Renewal {
-            self.past_restart_delay(&connection).map_err(SendError::NoConnection)?;
-        }
         let extra = usize::from(asking);
-        let options = SendOptions { expected: request.expected + extra, deadline: request.deadline, attempt };
+        let expected = request.expected + extra;
+        let options = SendOptions { expected, deadline: request.deadline, attempt: request.order.attempt() };
         let mut by = By::Hash;
+        let mut joins = request.call.filter(|call| call.many().is_some() && extra == 0);
         loop {
-            let answer = connection.send(options, |out| {
-                if asking {
-                    write_command(out, &[b"ASKING"]);
+            let answer = match (early.take(), joins) {
+                (Some(early), _) => early,
+                (None, Some(call)) => connection.send_call(options, call, by).await,
+                (None, None) => {
+                    let encode = |out: &mut Vec<u8>| {
+                        if asking {
+                            write_command(out, &[b"ASKING"]);
+                        }
+                        (request.encode)(out, by);
+                    };
+                    connection.send(options, encode).await
                 }
-                (request.encode)(out, by);
-            });
-            let mut values = answer.await.all().map_err(|failure| match failure {
+            };
+            let refused_together = answer.refused_together;
+            let mut values = answer.all().map_err(|failure| match failure {
                 Failure::NotExecuted(_) => SendError::NotSent(failure),
                 _ => SendError::Unknown(failure),
             })?;
@@ -420,6 +424,9 @@ impl Transport {
                 Value::Error(reply) if by == By::Hash && classify(reply, node) == ErrorClass::NoScript => {
                     by = By::Text
                 }
+                // Perhaps because of one of the others: of a key that this user may not access, or that is on another
+                // node.
+                Value::Error(_) if refused_together => joins = None,
                 _ => return Ok((values, connection)),
             }
         }

@@ -16,7 +16,10 @@ use tenure_core::HoldId;
 use tenure_core::backend::Reason;
 
 use super::attempts::Attempts;
+use super::call::{By, Call};
 use super::failure::Failure;
+pub(crate) use super::joined::Replies;
+use super::joined::{Completion, InFlight, Member, to_join};
 use super::wire::{Framed, ReplyBuffer, Stream, Value, closed_by_server};
 use crate::Address;
 use crate::nat::Place;
@@ -41,12 +44,15 @@ pub(super) struct State {
     /// `None` once the connection is dead.
     pub(super) stream: Option<Stream>,
     input: ReplyBuffer,
-    /// Requests to write; those before `written` are written.
+    /// Encoded requests to write; the bytes before `written` are written.
     output: Vec<u8>,
     written: usize,
     /// The number of bytes written before those in `output`.
     written_before: u64,
+    /// Those that are not encoded yet are the last ones.
     pub(super) in_flight: VecDeque<InFlight>,
+    /// How many are encoded.
+    encoded: usize,
     /// Whether the driver reads and writes. Otherwise the only call in flight does so itself.
     pub(super) driving: bool,
     /// Whether the driver is about to run anyway.
@@ -66,68 +72,6 @@ pub(super) struct State {
     retired: Option<String>,
     /// Set once the connection is dead.
     close_reason: Option<Reason>,
-}
-
-/// A call in flight.
-#[derive(Debug)]
-pub(super) struct InFlight {
-    /// Its offset in all bytes ever sent.
-    start: u64,
-    expected: usize,
-    got: Vec<Value>,
-    pub(super) sent: Instant,
-    pub(super) deadline: Instant,
-    attempt: Option<(HoldId, u64)>,
-    /// `None` once nobody waits for it.
-    pub(super) completion: Option<Arc<Completion>>,
-}
-
-/// Where a call receives its answer.
-#[derive(Debug, Default)]
-pub(super) struct Completion(Mutex<CompletionState>);
-
-#[derive(Debug, Default)]
-struct CompletionState {
-    answer: Option<Replies>,
-    waker: Option<Waker>,
-}
-
-/// The replies received; if some are missing, why.
-#[derive(Debug)]
-pub(crate) struct Replies {
-    pub(crate) values: Vec<Value>,
-    pub(crate) failure: Option<Failure>,
-}
-
-impl Replies {
-    pub(crate) fn all(self) -> Result<Vec<Value>, Failure> {
-        match self.failure {
-            None => Ok(self.values),
-            Some(failure) => Err(failure),
-        }
-    }
-}
-
-impl Completion {
-    fn lock(&self) -> MutexGuard<'_, CompletionState> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    /// Takes the answer; if there is none, the waker, so that the task being polled is not woken.
-    fn take_or_waker(&self) -> Result<Replies, Option<Waker>> {
-        let mut inner = self.lock();
-        inner.answer.take().ok_or_else(|| inner.waker.take())
-    }
-
-    fn set_waker(&self, waker: Waker) {
-        self.lock().waker = Some(waker);
-    }
-
-    pub(super) fn complete(&self, answer: Replies, wake: &mut Vec<Waker>) {
-        let mut inner = self.lock();
-        inner.answer = Some(answer);
-        wake.extend(inner.waker.take());
-    }
 }
 
 /// SendOptions of requests that are sent together and answered together.
@@ -161,6 +105,7 @@ impl Connection {
             written: 0,
             written_before: 0,
             in_flight: VecDeque::new(),
+            encoded: 0,
             driving: false,
             awake: true,
             driver: None,
@@ -201,29 +146,61 @@ impl Connection {
         options: SendOptions,
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> PendingReplies {
+        self.enqueue(options, |state, member| {
+            // Those before it are sent before it.
+            state.encode_first(state.in_flight.len());
+            let mut request = InFlight::new(options.expected, member);
+            request.start = Some(state.written_before + state.output.len() as u64);
+            encode(&mut state.output);
+            state.in_flight.push_back(request);
+            state.encoded += 1;
+        })
+    }
+
+    /// Queues a call, which may be sent together with others.
+    pub(crate) fn send_call(
+        self: &Arc<Self>,
+        options: SendOptions,
+        call: &Arc<Call>,
+        by: By,
+    ) -> PendingReplies {
+        self.enqueue(options, |state, member| {
+            let member = Member { call: Some((call.clone(), by)), ..member };
+            match to_join(&state.in_flight, call) {
+                None => state.in_flight.push_back(InFlight::new(options.expected, member)),
+                Some(at) => {
+                    let request = &mut state.in_flight[at];
+                    request.others.push(member);
+                    if request.is_full() {
+                        // So that the server works on it while other tasks still prepare their calls.
+                        state.encode_first(at + 1);
+                        state.write_some();
+                    }
+                }
+            }
+        })
+    }
+
+    fn enqueue(
+        self: &Arc<Self>,
+        options: SendOptions,
+        add: impl FnOnce(&mut State, Member),
+    ) -> PendingReplies {
         let completion = Arc::new(Completion::default());
         let mut state = self.lock();
-        let (mut driver, number) = (None, state.calls);
+        let mut driver = None;
         if state.stream.is_none() {
             let failure = state.close_reason.clone().map(Failure::NotExecuted);
-            completion.complete(Replies { values: Vec::new(), failure }, &mut Vec::new());
+            completion.complete(Replies::new(Vec::new(), failure), &mut Vec::new());
         } else {
+            let sent = Instant::now();
             let attempt = options.attempt.map(|(id, lease)| {
                 let number = NUMBERS.fetch_add(1, Relaxed);
-                self.attempts.sent(id, self, number, lease);
+                self.attempts.sent(id, self, number, lease, sent);
                 (id, number)
             });
-            let start = state.written_before + state.output.len() as u64;
-            encode(&mut state.output);
-            state.in_flight.push_back(InFlight {
-                start,
-                expected: options.expected,
-                got: Vec::with_capacity(options.expected),
-                sent: Instant::now(),
-                deadline: options.deadline,
-                attempt,
-                completion: Some(completion.clone()),
-            });
+            let (deadline, completion) = (options.deadline, Some(completion.clone()));
+            add(&mut state, Member { call: None, sent, deadline, attempt, completion });
             state.calls += 1;
             driver = state.driver_to_wake();
         }
@@ -231,7 +208,7 @@ impl Connection {
         if let Some(driver) = driver {
             driver.wake();
         }
-        PendingReplies { connection: self.clone(), completion, number, done: false, writes_itself: false }
+        PendingReplies { connection: self.clone(), completion, done: false, writes_itself: false }
     }
 
     /// Closes it, whatever is in flight.
@@ -271,17 +248,21 @@ impl Connection {
         let why = why.into().at(&self.place);
         state.close_reason = Some(why.clone());
         let written = state.written_before + state.written as u64;
-        for call in state.in_flight.drain(..) {
-            let sent = call.start < written;
-            if let Some((id, number)) = call.attempt {
-                if sent { self.attempts.lost(id, number) } else { self.attempts.answered(id, number) }
-            }
-            let why = why.clone();
-            let failure = if sent { Failure::Unknown(why) } else { Failure::NotExecuted(why) };
-            if let Some(completion) = call.completion {
-                completion.complete(Replies { values: call.got, failure: Some(failure) }, wake);
+        for mut request in state.in_flight.drain(..) {
+            let sent = request.start.is_some_and(|start| start < written);
+            let mut got = std::mem::take(&mut request.got);
+            for member in request.into_members() {
+                if let Some((id, number)) = member.attempt {
+                    if sent { self.attempts.lost(id, number) } else { self.attempts.answered(id, number) }
+                }
+                let why = why.clone();
+                let failure = if sent { Failure::Unknown(why) } else { Failure::NotExecuted(why) };
+                if let Some(completion) = member.completion {
+                    completion.complete(Replies::new(std::mem::take(&mut got), Some(failure)), wake);
+                }
             }
         }
+        state.encoded = 0;
         (state.output, state.written) = (Vec::new(), 0);
         wake.extend(state.driver.take());
     }
@@ -317,33 +298,55 @@ impl Connection {
                 Ok(None) => return,
                 Err(error) => return self.fail(state, error.0, wake),
             };
-            let Some(call) = state.in_flight.front_mut() else {
+            let written = state.written_before + state.written as u64;
+            // If nothing of the request was written yet, and this counted as its reply, all later replies would be off by
+            // one.
+            let request = state.in_flight.front_mut().filter(|r| r.start.is_some_and(|at| at < written));
+            let Some(request) = request else {
                 return self.fail(state, "the server sent a reply to no request", wake);
             };
-            // Nothing of the request was written yet. If this counted as its reply, all later replies would be off by
-            // one.
-            if call.start >= state.written_before + state.written as u64 {
-                return self.fail(state, "the server sent a reply to no request", wake);
-            }
-            call.got.push(value);
+            request.got.push(value);
             state.last_reply = *now.get_or_insert_with(Instant::now);
             state.worked = true;
-            if call.got.len() < call.expected {
+            if request.got.len() < request.expected {
                 continue;
             }
-            let call = state.in_flight.pop_front().expect("it is the front one");
-            if let Some((id, number)) = call.attempt {
+            if !request.is_answered() {
+                return self.fail(state, "the server did not answer each of several calls", wake);
+            }
+            let Some(request) = state.in_flight.pop_front() else { return };
+            state.encoded -= 1;
+            self.answer(request, wake);
+            self.end_if_done(state, wake);
+        }
+    }
+
+    /// Gives each member its replies.
+    fn answer(&self, mut request: InFlight, wake: &mut Vec<Waker>) {
+        let mut got = std::mem::take(&mut request.got);
+        let refused_together = request.is_joined() && matches!(got[..], [Value::Error(_)]);
+        let mut each = match got.pop_if(|_| request.is_joined() && !refused_together) {
+            Some(Value::Array(items)) => items.into_iter(),
+            _ => Vec::new().into_iter(),
+        };
+        for member in request.into_members() {
+            if let Some((id, number)) = member.attempt {
                 self.attempts.answered(id, number);
             }
-            if let Some(completion) = call.completion {
-                completion.complete(Replies { values: call.got, failure: None }, wake);
+            let values = match each.next() {
+                Some(value) => vec![value],
+                None if refused_together => got.clone(),
+                None => std::mem::take(&mut got),
+            };
+            if let Some(completion) = member.completion {
+                completion.complete(Replies { values, failure: None, refused_together }, wake);
             }
-            self.end_if_done(state, wake);
         }
     }
 
     /// Writes as much as the socket takes. Returns whether everything was written.
     pub(super) fn write(&self, state: &mut State, cx: &mut Context<'_>, wake: &mut Vec<Waker>) -> bool {
+        state.encode_first(state.in_flight.len());
         while state.written < state.output.len() {
             let Some(stream) = &mut state.stream else { return false };
             match stream.poll_write(cx, &state.output[state.written..]) {
@@ -382,7 +385,7 @@ impl Connection {
         wake: &mut Vec<Waker>,
     ) -> bool {
         let mine = |state: &State| match state.in_flight.front() {
-            Some(call) => call.completion.as_ref().is_some_and(|t| Arc::ptr_eq(t, completion)),
+            Some(call) => call.first.completion.as_ref().is_some_and(|t| Arc::ptr_eq(t, completion)),
             None => false,
         };
         if state.driving || !mine(state) {
@@ -397,16 +400,27 @@ impl Connection {
 }
 
 impl State {
-    /// The call with this number, if it is in flight: replies arrive in order.
-    fn call_in_flight(&mut self, number: u64) -> Option<&mut InFlight> {
-        let answered = self.calls - self.in_flight.len() as u64;
-        let place = usize::try_from(number.checked_sub(answered)?).ok()?;
-        self.in_flight.get_mut(place)
+    /// Encodes the first `n` requests in flight.
+    fn encode_first(&mut self, n: usize) {
+        for request in self.in_flight.range_mut(self.encoded..n.max(self.encoded)) {
+            let start = self.written_before + self.output.len() as u64;
+            request.encode(start, &mut self.output);
+        }
+        self.encoded = self.encoded.max(n);
+    }
+
+    /// Writes what the socket takes now. The rest, and any error, is left to the driver.
+    fn write_some(&mut self) {
+        if let Some(stream) = &self.stream
+            && let Ok(n) = stream.try_write(&self.output[self.written..])
+        {
+            self.written += n;
+        }
     }
 
     /// The waker of the driver, if it must run because a call was added.
     fn driver_to_wake(&mut self) -> Option<Waker> {
-        self.driving |= self.in_flight.len() > 1;
+        self.driving |= self.in_flight.len() > 1 || self.in_flight.front().is_some_and(InFlight::is_joined);
         if (self.driving && !self.awake) || !self.ticking {
             self.ticking = true;
             self.awake = true;
@@ -422,12 +436,12 @@ impl State {
     }
 
     pub(super) fn all_written(&self) -> bool {
-        self.written == self.output.len() && !self.needs_flush
+        self.written == self.output.len() && self.encoded == self.in_flight.len() && !self.needs_flush
     }
 
-    /// Whether any byte of this call was written.
-    pub(super) fn is_partly_written(&self, call: &InFlight) -> bool {
-        call.start < self.written_before + self.written as u64
+    /// Whether any byte of this request was written.
+    pub(super) fn is_partly_written(&self, request: &InFlight) -> bool {
+        request.start.is_some_and(|start| start < self.written_before + self.written as u64)
     }
 }
 
@@ -437,8 +451,6 @@ impl State {
 pub(crate) struct PendingReplies {
     connection: Arc<Connection>,
     completion: Arc<Completion>,
-    /// The number of calls on this connection before it.
-    number: u64,
     done: bool,
     /// Whether it writes by itself although there is a driver, whose runtime may not be running at the moment.
     writes_itself: bool,
@@ -501,8 +513,10 @@ impl Drop for PendingReplies {
             return;
         }
         let mut state = self.connection.lock();
-        let Some(call) = state.call_in_flight(self.number) else { return };
-        call.completion = None;
+        if self.completion.is_answered() {
+            return;
+        }
+        self.completion.abandon();
         // Nobody else would read its answer, nor write it if it was never polled.
         let driver = if state.driving && state.awake { None } else { state.start_driver() };
         drop(state);

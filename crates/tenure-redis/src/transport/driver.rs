@@ -12,6 +12,7 @@ use tokio::time::Sleep;
 
 use super::connection::{Connection, Replies, State};
 use super::failure::Failure;
+use super::joined::{InFlight, Member};
 
 /// The timer's period while there are calls. After the last call the driver reads, and so detects a closed connection,
 /// only after this time.
@@ -99,7 +100,7 @@ impl Timer {
         }
         while self.tick.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
-            if state.in_flight.iter().any(|s| now >= s.deadline) {
+            if state.in_flight.iter().flat_map(InFlight::members).any(|m| now >= m.deadline) {
                 // The replies may have arrived in time, and only this runtime was late.
                 state.driving = true;
                 connection.read(state, cx, true, wake);
@@ -112,8 +113,9 @@ impl Timer {
             self.calls = state.calls;
             // A call that nobody polls any more, without another one behind it that would start the driver.
             state.driving |=
-                state.in_flight.front().is_some_and(|s| now.duration_since(s.sent) >= self.timeout / 8);
-            let due = state.in_flight.iter().filter(|s| s.completion.is_some()).map(|s| s.deadline).min();
+                state.in_flight.front().is_some_and(|r| now.duration_since(r.first.sent) >= self.timeout / 8);
+            let waiting = state.in_flight.iter().flat_map(InFlight::members).filter(|m| m.is_awaited());
+            let due = waiting.map(|m| m.deadline).min();
             let left = due.map_or(self.period, |due| due.saturating_duration_since(now).min(self.period));
             // By the runtime's own timer, which may be a mock in tests.
             let next = tokio::time::Instant::now() + left.max(Duration::from_millis(1));
@@ -123,18 +125,22 @@ impl Timer {
 
     fn expire(&self, connection: &Connection, state: &mut State, now: Instant, wake: &mut Vec<Waker>) {
         let why = || Reason::timed_out(format!("no answer within {:?}", self.timeout));
-        let late = |s: &super::connection::InFlight| {
-            now >= s.deadline && (state.last_reply <= s.sent || !state.is_partly_written(s))
+        let late = |r: &InFlight| {
+            let quiet = |m: &Member| now >= m.deadline && state.last_reply <= m.sent;
+            let due = |m: &Member| now >= m.deadline;
+            r.members().any(quiet) || (r.members().any(due) && !state.is_partly_written(r))
         };
-        let stuck = state.in_flight.front().is_some_and(|s| now >= s.deadline + self.timeout);
+        let stuck =
+            state.in_flight.front().is_some_and(|r| r.members().any(|m| now >= m.deadline + self.timeout));
         if stuck || state.in_flight.iter().any(late) {
             return connection.fail(state, why(), wake);
         }
         // Others were answered meanwhile: only this call timed out, and its reply is discarded on arrival.
-        for call in state.in_flight.iter_mut().filter(|s| now >= s.deadline) {
-            if let Some(completion) = call.completion.take() {
+        let members = state.in_flight.iter_mut().flat_map(InFlight::members_mut);
+        for member in members.filter(|m| now >= m.deadline) {
+            if let Some(completion) = member.completion.take() {
                 let failure = Some(Failure::Unknown(why().at(&connection.place)));
-                completion.complete(Replies { values: Vec::new(), failure }, wake);
+                completion.complete(Replies::new(Vec::new(), failure), wake);
             }
         }
     }

@@ -7,6 +7,7 @@
 mod advice;
 mod attempts;
 mod batch;
+mod call;
 mod calls;
 mod cluster;
 mod connect;
@@ -19,6 +20,7 @@ mod driver;
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
 )]
 mod failure;
+mod joined;
 mod sentinel;
 mod subscriber;
 mod subscription;
@@ -42,7 +44,8 @@ use tenure_core::backend::{Backoff, Reason};
 use tenure_core::{Background, Suspicion};
 
 pub(crate) use batch::join_all;
-pub(crate) use calls::{Answer, Call, Order, Script};
+pub(crate) use call::{Call, Order, Script, Word};
+pub(crate) use calls::Answer;
 pub(crate) use connect::Resolver;
 pub use discovery::{Deployment, deployment};
 pub(crate) use failure::{ErrorReply, Failure};

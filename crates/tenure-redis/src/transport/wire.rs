@@ -5,9 +5,9 @@
 //! must not exhaust the memory of the process.
 
 use std::future::poll_fn;
-use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::{fmt, io};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -66,6 +66,30 @@ pub(crate) fn write_bulk(out: &mut Vec<u8>, word: &[u8]) {
     number(out, b'$', word.len());
     out.extend_from_slice(word);
     out.extend_from_slice(b"\r\n");
+}
+
+/// Writes a word that consists of these parts.
+pub(crate) fn write_bulk_of(out: &mut Vec<u8>, parts: [&str; 3]) {
+    number(out, b'$', parts.iter().map(|part| part.len()).sum());
+    parts.iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes a short word, such as a number or an id, formatted on the stack.
+pub(crate) fn write_short(out: &mut Vec<u8>, word: fmt::Arguments<'_>) {
+    let mut text = [0; 64];
+    let mut rest = &mut text[..];
+    let fits = io::Write::write_fmt(&mut rest, word).is_ok();
+    debug_assert!(fits, "{word} is too long");
+    let length = 64 - rest.len();
+    write_bulk(out, text.get(..length).unwrap_or_default());
+}
+
+/// The first word in what [`write_bulk`] has written, and what follows it.
+pub(crate) fn first_bulk(encoded: &[u8]) -> Option<(&[u8], &[u8])> {
+    let line = encoded.iter().position(|b| *b == b'\r')?;
+    let length = usize::try_from(integer(encoded.get(1..line)?).ok()?).ok()?;
+    encoded.split_at_checked(line + 2 + length + 2)
 }
 
 pub(crate) fn write_command(out: &mut Vec<u8>, words: &[&[u8]]) {
@@ -133,6 +157,8 @@ struct OpenArray {
     left: usize,
 }
 
+/// Arrays of so many items have room for them from the beginning.
+const SMALL_ARRAY: usize = 64;
 const INITIAL_CAPACITY: usize = 4 << 10;
 /// The buffer size that is kept after a longer reply.
 const KEPT_CAPACITY: usize = 64 << 10;
@@ -181,7 +207,8 @@ impl ReplyBuffer {
                 Part::Array(_) if self.open.len() == MAX_DEPTH => return Err(TOO_DEEP),
                 Part::Array(left) => {
                     self.values += left;
-                    self.open.push(OpenArray { items: Vec::new(), left });
+                    let room = if left <= SMALL_ARRAY { left } else { 0 };
+                    self.open.push(OpenArray { items: Vec::with_capacity(room), left });
                     continue;
                 }
             };
@@ -304,6 +331,16 @@ impl Stream {
             #[cfg(unix)]
             Self::Unix(s) => Pin::new(s).poll_write(cx, bytes),
             Self::Tls(s) => Pin::new(s.as_mut()).poll_write(cx, bytes),
+        }
+    }
+
+    /// Writes without waiting, and without registering a task: whoever waits to write still does.
+    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(s) => s.try_write(bytes),
+            #[cfg(unix)]
+            Self::Unix(s) => s.try_write(bytes),
+            Self::Tls(_) => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 

@@ -7,6 +7,7 @@ mod failover;
 mod fair;
 mod handover;
 mod holder;
+mod joined;
 mod nat;
 mod network;
 mod records;
