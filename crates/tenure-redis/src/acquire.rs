@@ -144,7 +144,7 @@ impl Redis {
     }
 
     /// Maps a failed attempt to an error. If the key has another type, the server is asked what is there.
-    async fn acquire_error(&self, claim: &Claim, keys: &Keys, failure: Failure) -> Error {
+    pub(crate) async fn acquire_error(&self, claim: &Claim, keys: &Keys, failure: Failure) -> Error {
         let context = self.context("acquire", &claim.name, keys);
         match &failure {
             Failure::Refused(reply) if code(reply) == "WRONGTYPE" => {}

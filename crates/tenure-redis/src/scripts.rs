@@ -36,8 +36,8 @@ scripts! {
     LOCK_EXPEL = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/queue" "lock_expel";
     RW_EXPEL = "lib/readers" "rw_expel";
     PERMIT_EXPEL = "lib/extend" "lib/here" "lib/memory" "lib/permits" "permit_expel";
-    PLAIN_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/about" "lib/waiting" "lib/plain" "plain_acquire";
-    PLAIN_RELEASE = "lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/plain" "plain_release";
+    PLAIN_ACQUIRE = "free/plain_acquire" "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/about" "lib/waiting" "lib/plain" "plain_acquire";
+    PLAIN_RELEASE = "free/plain_release" "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/waiting" "lib/plain" "plain_release";
     PLAIN_RENEW = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/waiting" "lib/plain" "plain_renew";
     INSPECT = "lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/permits" "lib/readers" "inspect";
 }
