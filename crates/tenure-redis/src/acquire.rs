@@ -59,13 +59,14 @@ impl Redis {
                 let writer = under_write.map_or_else(String::new, |w| w.to_string());
                 let field = under_write.map_or_else(String::new, |w| format!("{w}:write"));
                 let args = [id, lease, holds, keep, who, stamp, &field, &writer];
-                let on = [name, &fence, &about, &waiters, &writers, &stamps, &timeout];
+                let record = keys.writer();
+                let on = [name, &fence, &about, &waiters, &writers, &stamps, &timeout, &record];
                 Call::new(&scripts::READ_ACQUIRE, &on, &args, order)
             }
             Kind::Write => {
-                let (writers, base) = (keys.writers(), keys.base());
+                let (writers, record, base) = (keys.writers(), keys.writer(), keys.base());
                 let args = [id, lease, holds, keep, who, stamp, &base];
-                let on = [name, &fence, &about, &waiters, &writers, &stamps];
+                let on = [name, &fence, &about, &waiters, &writers, &stamps, &record];
                 Call::new(&scripts::WRITE_ACQUIRE, &on, &args, order)
             }
             Kind::Permit { n, .. } if n > MAX_PERMITS => {

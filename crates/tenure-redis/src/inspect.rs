@@ -125,6 +125,7 @@ fn inspect_call(keys: &Keys) -> Call {
         keys.fence(),
         keys.token(),
         keys.mark(),
+        keys.writer(),
     ];
     Call::new(&scripts::INSPECT, &on, &[keys.base()], Order::Unordered)
 }

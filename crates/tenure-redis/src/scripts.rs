@@ -15,31 +15,33 @@ macro_rules! scripts {
 }
 
 scripts! {
-    LOCK_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/holder" "lib/waiting"
+    LOCK_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/draw" "lib/about" "lib/holder" "lib/waiting"
         "lock_acquire";
     LOCK_RELEASE = "lib/extend" "lib/here" "lib/memory" "lib/holder" "lib/waiting" "lock_release";
-    FAIR_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/queue" "lib/holder"
-        "fair_acquire";
-    FAIR_RELEASE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/queue"
+    FAIR_ACQUIRE = "lib/clock" "lib/draw" "free/fair_acquire" "lib/extend" "lib/here" "lib/memory" "lib/fence" "lib/queue"
+        "lib/holder" "fair_acquire";
+    FAIR_RELEASE = "free/fair_release" "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/draw" "lib/queue" "lib/holder"
         "fair_release";
-    READ_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "read_acquire";
-    WRITE_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "lib/readers"
-        "write_acquire";
-    RW_RELEASE = "lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/readers" "rw_release";
-    PERMIT_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "lib/mark"
-        "lib/permits" "permit_acquire";
-    PERMIT_RELEASE = "lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/permits" "permit_release";
+    READ_ACQUIRE = "lib/clock" "lib/draw" "free/read_acquire" "lib/extend" "lib/here" "lib/memory" "lib/fence" "lib/holder"
+        "lib/writer" "lib/waiting" "read_acquire";
+    WRITE_ACQUIRE = "lib/clock" "lib/draw" "free/write_acquire" "lib/extend" "lib/here" "lib/memory" "lib/fence"
+        "lib/writer" "lib/waiting" "lib/readers" "write_acquire";
+    RW_RELEASE = "free/rw_release" "lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/readers" "rw_release";
+    PERMIT_ACQUIRE = "lib/clock" "lib/draw" "lib/extend" "lib/permit" "free/permit_acquire" "lib/here" "lib/memory"
+        "lib/fence" "lib/about" "lib/waiting" "lib/mark" "lib/permits" "permit_acquire";
+    PERMIT_RELEASE = "lib/clock" "lib/permit" "free/permit_release" "lib/extend" "lib/here" "lib/memory" "lib/waiting"
+        "lib/permits" "permit_release";
     LOCK_RENEW = "lib/extend" "lock_renew";
-    RENEW = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/waiting" "lib/queue" "lib/permits" "renew";
+    RENEW = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/waiting" "lib/queue" "lib/permit" "lib/permits" "renew";
     COUNT = "lib/clock" "lib/mark" "lib/once" "count";
-    SIZE = "lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/mark" "lib/permits" "lib/once" "size";
+    SIZE = "lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/mark" "lib/permit" "lib/permits" "lib/once" "size";
     LOCK_EXPEL = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/queue" "lock_expel";
     RW_EXPEL = "lib/readers" "rw_expel";
-    PERMIT_EXPEL = "lib/extend" "lib/here" "lib/memory" "lib/permits" "permit_expel";
+    PERMIT_EXPEL = "lib/extend" "lib/here" "lib/memory" "lib/permit" "lib/permits" "permit_expel";
     PLAIN_ACQUIRE = "free/plain_acquire" "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/about" "lib/waiting" "lib/plain" "plain_acquire";
     PLAIN_RELEASE = "free/plain_release" "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/waiting" "lib/plain" "plain_release";
     PLAIN_RENEW = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/waiting" "lib/plain" "plain_renew";
-    INSPECT = "lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/permits" "lib/readers" "inspect";
+    INSPECT = "lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/permit" "lib/permits" "lib/readers" "inspect";
 }
 
 /// The commands that the scripts of a layout run, except those passed to them as arguments.

@@ -16,18 +16,3 @@ local function tidy(about, stamps, holders, held)
     end
   end
 end
-
--- Writes the record of the only holder. Removes the record of the previous holder, whose hold may have expired.
-local function describe(about, id, text)
-  local last = redis.call('HGET', about, 'holder')
-  if last and last ~= id then
-    redis.call('HDEL', about, last)
-  end
-  redis.call('HSET', about, id, text, 'holder', id)
-end
-
--- The current writer's id if it is one of ours, else ''.
-local function writer_of(name, about)
-  local holder = redis.call('HGET', about, 'holder')
-  return holder and redis.call('HEXISTS', name, holder .. ':write') == 1 and holder or ''
-end

@@ -7,11 +7,12 @@ local function patience_in(record)
 end
 
 -- Removes the head, which is one of our waiters; `record` is its record.
-local function pop_head(queue, scores, stamps, id, record)
+local function pop_head(queue, scores, stamps, about, id, record)
   local patience = patience_in(record)
   redis.call('LPOP', queue)
   redis.call('ZREM', scores, id)
   redis.call('ZREM', stamps, id)
+  redis.call('HDEL', about, id)
   local behind = redis.call('ZRANGE', scores, 0, -1, 'WITHSCORES')
   for from = 1, #behind, 2000 do
     local moved = {}
@@ -56,17 +57,15 @@ local function give_up(queue, scores, stamps, about, leaving)
   return found
 end
 
--- Removes all our expired waiters at once, and then heads whose score has passed. Returns the head.
-local function sweep(queue, scores, stamps, about, now)
+-- Removes all our expired waiters at once, and then heads whose score has passed. Returns the head, which is `head`
+-- before.
+local function sweep(queue, scores, stamps, about, now, head)
   local dead = redis.call('ZRANGEBYSCORE', stamps, '-inf', now, 'LIMIT', 0, 1000)
   if #dead > 0 then
     give_up(queue, scores, stamps, about, dead)
+    head = redis.call('LINDEX', queue, 0)
   end
-  while true do
-    local head = redis.call('LINDEX', queue, 0)
-    if not head then
-      return nil
-    end
+  while head do
     local score = redis.call('ZSCORE', scores, head)
     if score and tonumber(score) > now then
       return head
@@ -82,7 +81,9 @@ local function sweep(queue, scores, stamps, about, now)
     redis.call('ZREM', scores, head)
     redis.call('ZREM', stamps, head)
     redis.call('HDEL', about, head)
+    head = redis.call('LINDEX', queue, 0)
   end
+  return nil
 end
 
 -- Refreshes the stamps of some waiters, with as many commands for a hundred as for one. Returns which of them are
