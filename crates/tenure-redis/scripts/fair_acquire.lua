@@ -52,6 +52,7 @@ end
 local queued = ''
 if ARGV[6] ~= '' then
   queued = queue_fair(queue, scores, stamps, about, id, ARGV[5], ARGV[8], tonumber(ARGV[6]), ARGV[7], left, now, micros)
+  tidy(about, stamps)
   head = head or id
 end
 if left == 0 and head and head ~= id then

@@ -50,9 +50,6 @@ local size = free + redis.call('ZCARD', ends)
 if free >= n then
   leave(waiters, waiters, stamps, about, id)
   local fence = draw(fences, ARGV[6], micros)
-  tidy(about, stamps, function() return redis.call('ZCARD', ours) end, function(each)
-    return redis.call('ZSCORE', ours, each)
-  end)
   redis.call('DECRBY', name, n)
   redis.call('HSET', about, id, fence .. ' ' .. micros .. ' ' .. n .. ' ' .. ARGV[7])
   put(ends, ours, about, id, n, lease, slack, now)
@@ -69,6 +66,9 @@ end
 if ARGV[8] ~= '' then
   bury(waiters, waiters, stamps, about, now)
   queue_up(waiters, stamps, about, id, ARGV[7], tonumber(ARGV[8]), now, micros)
+  tidy(about, stamps, function() return redis.call('ZCARD', ours) end, function(each)
+    return redis.call('ZSCORE', ours, each)
+  end)
 end
 local first = redis.call('ZRANGE', ours, 0, 0, 'WITHSCORES')
 local other = redis.call('ZRANGE', ends, 0, 0, 'WITHSCORES')

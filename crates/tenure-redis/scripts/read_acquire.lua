@@ -61,6 +61,7 @@ end
 local queued = ''
 if ARGV[6] ~= '' then
   queued = queue_up(waiters, stamps, about, id, ARGV[5], tonumber(ARGV[6]), now, micros)
+  tidy(about, stamps)
 end
 if mode ~= 'write' then
   left = math.max(1, tonumber(redis.call('ZSCORE', stamps, ahead) or now + 1) - now)

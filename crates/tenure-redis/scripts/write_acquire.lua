@@ -70,6 +70,7 @@ if ARGV[6] ~= '' then
   queued = queue_up(waiters, stamps, about, id, ARGV[5], ms, now, micros)
   redis.call('ZADD', writers, 'NX', queued, id)
   extend(writers, ms)
+  tidy(about, stamps)
 end
 if not mode then
   left = math.max(1, tonumber(redis.call('ZSCORE', stamps, ahead) or now + 1) - now)

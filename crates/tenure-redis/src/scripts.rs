@@ -18,13 +18,13 @@ scripts! {
     LOCK_ACQUIRE = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/draw" "lib/about" "lib/holder" "lib/waiting"
         "lock_acquire";
     LOCK_RELEASE = "lib/extend" "lib/here" "lib/memory" "lib/holder" "lib/waiting" "lock_release";
-    FAIR_ACQUIRE = "lib/clock" "lib/draw" "free/fair_acquire" "lib/extend" "lib/here" "lib/memory" "lib/fence" "lib/queue"
+    FAIR_ACQUIRE = "lib/clock" "lib/draw" "free/fair_acquire" "lib/extend" "lib/here" "lib/memory" "lib/fence" "lib/about" "lib/queue"
         "lib/holder" "fair_acquire";
     FAIR_RELEASE = "free/fair_release" "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/draw" "lib/queue" "lib/holder"
         "fair_release";
-    READ_ACQUIRE = "lib/clock" "lib/draw" "free/read_acquire" "lib/extend" "lib/here" "lib/memory" "lib/fence" "lib/holder"
+    READ_ACQUIRE = "lib/clock" "lib/draw" "free/read_acquire" "lib/extend" "lib/here" "lib/memory" "lib/fence" "lib/about" "lib/holder"
         "lib/writer" "lib/waiting" "read_acquire";
-    WRITE_ACQUIRE = "lib/clock" "lib/draw" "free/write_acquire" "lib/extend" "lib/here" "lib/memory" "lib/fence"
+    WRITE_ACQUIRE = "lib/clock" "lib/draw" "free/write_acquire" "lib/extend" "lib/here" "lib/memory" "lib/fence" "lib/about"
         "lib/writer" "lib/waiting" "lib/readers" "write_acquire";
     RW_RELEASE = "free/rw_release" "lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/readers" "rw_release";
     PERMIT_ACQUIRE = "lib/clock" "lib/draw" "lib/extend" "lib/permit" "free/permit_acquire" "lib/here" "lib/memory"

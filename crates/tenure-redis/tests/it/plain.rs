@@ -66,7 +66,9 @@ async fn who_holds_long_is_described() {
     let client = Client::with(open(options(&server)).await, settings);
     let held = client.lock("x").acquire().await.unwrap();
     let holder = client.lock("x").holder().await.unwrap().unwrap();
-    assert_eq!((holder.hold_id(), holder.pid), (Some(held.id()), None), "its id is all there is");
+    let seen = (holder.hold_id(), holder.pid, holder.foreign);
+    assert_eq!(seen, (Some(held.id()), None, false), "its id is all there is");
+    assert_eq!(client.list("", 10).await.unwrap().len(), 1);
     renewed([&held]).await;
     let holder = client.lock("x").holder().await.unwrap().unwrap();
     assert_eq!(holder.pid, Some(std::process::id()));
