@@ -227,6 +227,8 @@ async fn an_attempt_executed_late_is_found_by_who_is_in_front() {
     let mut options = harness.options();
     options.layout = tenure_redis::Layout::Plain;
     let plain = Client::with(open(options).await, woken_only());
+    // From now on the server knows the script of those who wait, too.
+    plain.lock("warm").note("n").acquire().await.unwrap().release().await.unwrap();
     let own = |name: &str| format!("{name}:{{x}}");
     for (lock, keys, channel) in [
         (hash.lock("x"), vec![], own("redisson_lock__channel")),
