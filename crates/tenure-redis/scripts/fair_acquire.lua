@@ -1,4 +1,4 @@
--- One attempt on a fair lock.
+-- One attempt on a fair lock. free/fair_acquire.lua comes before it.
 -- Keys:      name, fence, about, queue, scores, stamps
 -- Arguments: id, lease ms, holds, fence retention ms (0: Redisson's counter), who, stamp ms ('' if it does not wait),
 --            patience ms, mark of its record while it waits (see queue_fair)
@@ -7,18 +7,19 @@
 local name, fences, about, queue, scores, stamps = unpack(KEYS)
 local id, lease, holds = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
-local left = redis.call('PTTL', name)
 local now, micros = clock()
 if left ~= -2 then
-  local held, mode = unpack(redis.call('HMGET', name, id, 'mode'))
+  local held, record, mode = unpack(redis.call('HMGET', name, id, id .. RECORD, 'mode'))
   if held then
     if holds ~= '1' then
       redis.call('HSET', name, id, holds)
     end
     extend(name, lease)
-    local fence = fence_again(fences, ARGV[4], about, id, '0 ' .. ARGV[5])
-    extend(about, lease)
-    return {1, fence}
+    -- A release of an earlier version of ours grants with the record in the other hash.
+    local fence = fence_in(record) or fence_of(about, id)
+    return {1, fence_again(fence, fences, ARGV[4], '0 ' .. ARGV[5], function(text)
+      redis.call('HSET', name, id .. RECORD, text)
+    end)}
   end
   -- Must come before the sweep: the waiters of a read/write lock have their stamps under the same key.
   if mode and holds == '1' then
@@ -29,21 +30,16 @@ if holds ~= '1' then
   return {2}
 end
 
-local head = redis.call('LINDEX', queue, 0)
 if left ~= -2 or head ~= id then
-  head = sweep(queue, scores, stamps, about, now)
+  head = sweep(queue, scores, stamps, about, now, head)
 end
 if left == -2 and (not head or head == id) then
   if head then
-    pop_head(queue, scores, stamps, id, redis.call('HGET', about, id))
-  else
-    tidy(about, stamps)
+    pop_head(queue, scores, stamps, about, id, redis.call('HGET', about, id))
   end
   local fence = draw(fences, ARGV[4], micros)
-  redis.call('HSET', name, id, 1)
+  redis.call('HSET', name, id, 1, id .. RECORD, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
   redis.call('PEXPIRE', name, lease)
-  describe(about, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
-  extend(about, lease)
   return {1, fence}
 end
 
@@ -56,6 +52,7 @@ end
 local queued = ''
 if ARGV[6] ~= '' then
   queued = queue_fair(queue, scores, stamps, about, id, ARGV[5], ARGV[8], tonumber(ARGV[6]), ARGV[7], left, now, micros)
+  tidy(about, stamps)
   head = head or id
 end
 if left == 0 and head and head ~= id then

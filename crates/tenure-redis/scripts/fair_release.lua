@@ -1,4 +1,5 @@
 -- Releases a fair lock, or cancels a wait for it; or writes the hold count of a hold that stays.
+-- free/fair_release.lua comes before it.
 -- Keys:      name, about, queue, scores, stamps, fence
 -- Arguments: id, holds left, lease ms, publish command, prefix of a waiter's channel, to which its id is appended, fence
 --            retention ms (0: Redisson's counter)
@@ -13,29 +14,25 @@ if ARGV[2] ~= '0' then
   local lease = tonumber(ARGV[3])
   redis.call('HSET', name, id, ARGV[2])
   extend(name, lease)
-  extend(about, lease)
   return 1
 end
 
-local free, freed = true, 1
-if redis.call('HEXISTS', name, id) == 1 then
-  redis.call('DEL', name)
-  redis.call('HDEL', about, id, 'holder')
-else
+if freed == 0 then
   freed = give_up(queue, scores, stamps, about, {id})
-  free = redis.call('EXISTS', name) == 0
+  head = redis.call('LINDEX', queue, 0)
+else
+  freed = 1
 end
-if not free then
+if not head or redis.call('EXISTS', name) == 1 then
   return freed
 end
 
 -- Grants to the new head of the queue if it is watching, and wakes it, also if the previous head left without ever
 -- holding the lock.
 local now, micros = clock()
-local head = redis.call('LINDEX', queue, 0)
-local stamp = head and tonumber(redis.call('ZSCORE', stamps, head) or 0)
-if head and stamp <= now then
-  head = sweep(queue, scores, stamps, about, now)
+local stamp = tonumber(redis.call('ZSCORE', stamps, head) or 0)
+if stamp <= now then
+  head = sweep(queue, scores, stamps, about, now, head)
   stamp = head and tonumber(redis.call('ZSCORE', stamps, head) or 0)
 end
 if not head then
@@ -52,11 +49,9 @@ end
 if drawn then
   -- It may be dead. Its hold lasts for as long as it would have been waited for.
   local ms = math.floor(math.min(tonumber(lease), stamp - now))
-  pop_head(queue, scores, stamps, head, record)
-  redis.call('HSET', name, head, 1)
+  pop_head(queue, scores, stamps, about, head, record)
+  redis.call('HSET', name, head, 1, head .. RECORD, fence .. ' ' .. micros .. ' 0 ' .. who)
   redis.call('PEXPIRE', name, ms)
-  describe(about, head, fence .. ' ' .. micros .. ' 0 ' .. who)
-  extend(about, ms)
   message = 'granted ' .. attempt .. ' ' .. fence .. ' ' .. ms
 end
 redis.pcall(ARGV[4], ARGV[5] .. head, message)

@@ -1,10 +1,11 @@
 -- Reads the state of a name, within limits: a key of another program may have any size and content, and this script
 -- blocks the server.
--- Keys:      name, about, waiters, stamps, queue, ends (Redisson's permits), our ends, fence, token, mark
+-- Keys:      name, about, waiters, stamps, queue, ends (Redisson's permits), our ends, fence, token, mark,
+--            record of the writer
 -- Arguments: prefix of readers' timeout keys
 -- Reply:     {type, ms left, content, records, waiters, queue, ends, our ends, fence, token, mark, ms left of each
 --            reader, now in ms, stamps, permits of each of our holds, number of permits in use}
-local name, about, waiters, stamps, queue, ends, ours, fence, token, mark = unpack(KEYS)
+local name, about, waiters, stamps, queue, ends, ours, fence, token, mark, writer = unpack(KEYS)
 -- Limit for each of holders, waiters, times and permits.
 local MOST = 1000
 local now = clock()
@@ -43,6 +44,14 @@ if kind == 'hash' then
     local looks = math.min(mode and tonumber(content[i + 1]) or 0, 1 + more)
     more = more - math.max(0, looks - 1)
     times[#times + 1] = time_of(ARGV[1], content[i], looks) or 0
+    local text = times[#times] > 0 and redis.pcall('GET', ARGV[1] .. ':' .. content[i] .. ':rwlock_timeout:1')
+    if type(text) == 'string' and string.find(text, ' ', 1, true) then
+      records[#records + 1], records[#records + 2] = content[i], text
+    end
+  end
+  local id, text = string.match(redis.call('GET', writer) or '', '^(%S+) (.*)$')
+  if id then
+    records[#records + 1], records[#records + 2] = id, text
   end
   look_up(content, 2)
 elseif kind == 'string' and redis.call('STRLEN', name) <= 1024 then

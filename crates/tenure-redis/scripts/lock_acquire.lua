@@ -13,6 +13,18 @@ if left == -2 then
   return granted
 end
 
+-- Most often somebody else holds it, in the only fields there are.
+if holds == '1' and left ~= -1 and ARGV[6] == '' then
+  local all = redis.call('HRANDFIELD', name, 3)
+  local other = #all < 3
+  for _, field in ipairs(all) do
+    other = other and field ~= id and field ~= 'mode'
+  end
+  if other then
+    return {0, left, holder_in(all[1])}
+  end
+end
+
 local held, record, mode = unpack(redis.call('HMGET', name, id, id .. RECORD, 'mode'))
 if held then
   if holds ~= '1' then

@@ -14,7 +14,7 @@ redis.call('HDEL', about, holder)
 redis.pcall(publish, ARGV[3], '0')
 redis.pcall(publish, ARGV[5], '0')
 -- The hash does not show whether it was held as a fair lock, so the head of the fair queue is woken too.
-local head = sweep(queue, scores, stamps, about, (clock()))
+local head = sweep(queue, scores, stamps, about, (clock()), redis.call('LINDEX', queue, 0))
 if head then
   redis.pcall(publish, ARGV[4] .. head, '0')
 end

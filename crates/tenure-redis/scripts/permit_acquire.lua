@@ -1,4 +1,4 @@
--- One attempt on permits of a semaphore.
+-- One attempt on permits of a semaphore. free/permit_acquire.lua comes before it.
 -- Keys:      name (number of free permits), ends, our ends, fence, about, waiters, stamps, mark
 -- Arguments: id, lease ms, number of permits, size of the semaphore if it does not exist yet, slack ms, fence
 --            retention ms (0: Redisson's counter), who, stamp ms ('' if it does not wait), publish command, channel
@@ -6,8 +6,9 @@
 --            hold that ends first, '', size} busy; {3, kind} it is in use as this kind; {5, ms left} the semaphore ends before the lease would; {6, size} it has fewer
 --            permits; error WRONGTYPE: the key is not a number
 local name, ends, ours, fences, about, waiters, stamps, mark = unpack(KEYS)
-local id, lease, n, slack = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[5])
-local raw = redis.call('GET', name)
+local id, lease, slack = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5])
+-- MGET finds nothing where the type is another.
+raw = redis.call('GET', name)
 if raw and not string.match(raw, '^%-?%d+$') then
   return redis.error_reply('WRONGTYPE the value is not a number')
 end
@@ -17,7 +18,6 @@ if is and is ~= 'permits' then
   return {3, is}
 end
 -- Redisson may have given the semaphore as a whole a TTL.
-local ttl = redis.call('PTTL', name)
 if ttl >= 0 and ttl < lease then
   return {5, ttl}
 end
@@ -37,7 +37,9 @@ end
 
 if redis.call('ZSCORE', ours, id) then
   if alive(ends, id, n) == n then
-    local fence = fence_again(fences, ARGV[6], about, id, n .. ' ' .. ARGV[7])
+    local fence = fence_again(fence_of(about, id), fences, ARGV[6], n .. ' ' .. ARGV[7], function(text)
+      redis.call('HSET', about, id, text)
+    end)
     put(ends, ours, about, id, n, lease, slack, now)
     return {1, fence}
   end
@@ -48,9 +50,6 @@ local size = free + redis.call('ZCARD', ends)
 if free >= n then
   leave(waiters, waiters, stamps, about, id)
   local fence = draw(fences, ARGV[6], micros)
-  tidy(about, stamps, function() return redis.call('ZCARD', ours) end, function(each)
-    return redis.call('ZSCORE', ours, each)
-  end)
   redis.call('DECRBY', name, n)
   redis.call('HSET', about, id, fence .. ' ' .. micros .. ' ' .. n .. ' ' .. ARGV[7])
   put(ends, ours, about, id, n, lease, slack, now)
@@ -67,6 +66,9 @@ end
 if ARGV[8] ~= '' then
   bury(waiters, waiters, stamps, about, now)
   queue_up(waiters, stamps, about, id, ARGV[7], tonumber(ARGV[8]), now, micros)
+  tidy(about, stamps, function() return redis.call('ZCARD', ours) end, function(each)
+    return redis.call('ZSCORE', ours, each)
+  end)
 end
 local first = redis.call('ZRANGE', ours, 0, 0, 'WITHSCORES')
 local other = redis.call('ZRANGE', ends, 0, 0, 'WITHSCORES')

@@ -1,4 +1,4 @@
--- Releases permits, or cancels a wait for them.
+-- Releases permits, or cancels a wait for them. free/permit_release.lua comes before it.
 -- Keys:      name (number of free permits), ends, our ends, about, waiters, stamps
 -- Arguments: id, number of permits if there is no record of it, publish command, channel, slack ms
 -- Reply:     1 the hold or waiter existed; 0 it did not

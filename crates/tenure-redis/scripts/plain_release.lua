@@ -1,6 +1,7 @@
 -- Releases a lock that is a string, or cancels a wait for it; or extends a hold that stays and writes its hold count.
+-- free/plain_release.lua comes before it.
 -- Keys:      name, about, waiters, stamps
--- Arguments: token, id, holds left, lease ms, publish command, channel
+-- Arguments: token, id, holds left, lease ms, publish command, channel, '' if there is no record that was described
 -- Reply:     1 the hold or waiter existed; 0 it did not
 local name, about, waiters, stamps = unpack(KEYS)
 local token, id = ARGV[1], ARGV[2]
@@ -14,8 +15,12 @@ if not meant(held, about, token, id) then
   return leave(waiters, waiters, stamps, about, id)
 end
 if ARGV[3] ~= '0' then
-  count(about, held, ARGV[3])
-  keep(name, about, id, tonumber(ARGV[4]))
+  local text = redis.call('HGET', about, held)
+  if text then
+    redis.call('HSET', about, held, (string.gsub(text, '^(%S+ %S+) %S+', '%1 ' .. ARGV[3])))
+  end
+  keep(name, id, tonumber(ARGV[4]))
+  extend_here(about, tonumber(ARGV[4]))
   return 1
 end
 redis.call('DEL', name)

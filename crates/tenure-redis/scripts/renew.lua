@@ -3,7 +3,7 @@
 -- hundred waiters cost as many commands as one.
 -- Keys:      for each group, by its kind, with those first that a hold cannot exist without:
 --            q (lock or election that may be waiting) name, about, waiters, stamps;
---            f (fair lock) name, about, scores, stamps; w (write) name, about, waiters, stamps, writers;
+--            f (fair lock) name, about, scores, stamps; w (write) name, about, waiters, stamps, writers, its record;
 --            r (read) name, timeout of each claim, about, waiters, stamps;
 --            p (permits) our ends, ends, about, waiters, stamps, name.
 --            While a slot migrates: for one claim, only the first of these; all of them are at the end of the arguments
@@ -77,12 +77,14 @@ local function stamp_queue(found, ids, scores, stamps, about, ms)
   end
 end
 
-local function renew_exclusive(found, ids, ending, name, about, lease)
-  local held = fields(name, ids, ending)
+local function renew_writer(found, ids, name, record, lease)
+  local held = fields(name, ids, ':write')
   for _, id in ipairs(ids) do
     if held[id] then
-      extend(name, lease)
-      extend_here(about, lease)
+      lengthen(name, lease)
+      if redis.pcall('PEXPIRE', record, lease, 'GT') ~= 1 then
+        extend_here(record, lease)
+      end
       found[id] = 1
     end
   end
@@ -99,17 +101,22 @@ local function renew_alone(found, ids, name, lease)
   end
 end
 
-local function renew_readers(found, ids, name, timeouts, about, lease)
-  local held = fields(name, ids, '')
+local function renew_readers(found, ids, name, timeouts, lease)
+  local held, longest = fields(name, ids, ''), 0
   for i, id in ipairs(ids) do
-    if held[id] and redis.call('EXISTS', timeouts[i]) == 1 then
-      extend(timeouts[i], lease)
-      -- A JVM reader shortens the TTL of the hash to its own lease.
-      extend(name, redis.call('PTTL', timeouts[i]))
-      extend_here(about, lease)
-      found[id] = 1
+    if held[id] then
+      if lengthen(timeouts[i], lease) then
+        longest = math.max(longest, lease)
+        found[id] = 1
+      else
+        local left = redis.call('PTTL', timeouts[i])
+        longest = math.max(longest, left)
+        found[id] = left > 0 and 1 or nil
+      end
     end
   end
+  -- A JVM reader shortens the TTL of the hash to its own lease.
+  lengthen(name, longest)
 end
 
 local function renew_permits(found, ids, n, ours, ends, about, name, lease)
@@ -148,18 +155,18 @@ while at <= #ARGV - apart do
     stamp_others(found, ids, waiters, stamps, about, ms)
   elseif kind == 'f' then
     local name, about, scores, stamps = unpack(take(4))
-    renew_exclusive(found, ids, '', name, about, lease)
+    renew_alone(found, ids, name, lease)
     stamp_queue(found, ids, scores, stamps, about, ms)
   elseif kind == 'w' then
-    local name, about, waiters, stamps, writers = unpack(take(5))
-    renew_exclusive(found, ids, ':write', name, about, lease)
+    local name, about, waiters, stamps, writers, record = unpack(take(6))
+    renew_writer(found, ids, name, record, lease)
     if stamp_others(found, ids, waiters, stamps, about, ms) then
       extend_here(writers, ms)
     end
   elseif kind == 'r' then
     local name, timeouts = unpack(take(1)), take(n)
     local about, waiters, stamps = unpack(take(3))
-    renew_readers(found, ids, name, timeouts, about, lease)
+    renew_readers(found, ids, name, timeouts, lease)
     stamp_others(found, ids, waiters, stamps, about, ms)
   else
     local ours, ends, about, waiters, stamps, name = unpack(take(6))

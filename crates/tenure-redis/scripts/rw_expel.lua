@@ -25,7 +25,7 @@ if reads then
     return 1
   end
 end
-remove_readers(name, about, others.dead)
+remove_readers(name, others.dead)
 if others.live == 0 then
   redis.call('DEL', name)
 else

@@ -1,5 +1,6 @@
 -- Releases either half of a read/write lock, or cancels a wait for it; or writes the hold count of a hold that stays.
--- Keys:      name, about, waiters, writers, stamps, timeout of this reader (of a writer: the name again)
+-- free/rw_release.lua comes before it.
+-- Keys:      name, about, waiters, writers, stamps, timeout of this reader (of a writer: its record)
 -- Arguments: id, field, holds left, lease ms, publish command, channel, prefix of readers' timeout keys
 -- Reply:     1 the hold or waiter existed; 0 it did not; error TRYAGAIN: the timeout key of a reader is on another
 --            node
@@ -24,11 +25,8 @@ end
 if ARGV[3] ~= '0' then
   local lease = tonumber(ARGV[4])
   redis.call('HSET', name, field, ARGV[3])
-  if reads then
-    extend(timeout, lease)
-  end
+  extend(timeout, lease)
   extend(name, lease)
-  extend(about, lease)
   return 1
 end
 
@@ -48,17 +46,12 @@ if not below_writer and redis.call('HLEN', name) > 2 then
   end
 end
 redis.call('HDEL', name, field)
-if reads then
-  redis.call('HDEL', about, id)
-  redis.call('DEL', timeout)
-else
-  redis.call('HDEL', about, id, 'holder')
-end
+redis.call('DEL', timeout)
 if below_writer then
   return 1
 end
 if others then
-  remove_readers(name, about, others.dead)
+  remove_readers(name, others.dead)
 end
 if not others or others.live == 0 then
   redis.call('DEL', name)

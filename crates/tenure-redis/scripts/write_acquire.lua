@@ -1,11 +1,11 @@
--- One attempt on the write half of a read/write lock.
--- Keys:      name, fence, about, waiters, writers, stamps
+-- One attempt on the write half of a read/write lock. free/write_acquire.lua comes before it.
+-- Keys:      name, fence, about, waiters, writers, stamps, record of the writer
 -- Arguments: id, lease ms, holds, fence retention ms (0: Redisson's counter), who, stamp ms ('' if it does not wait),
 --            prefix of readers' timeout keys
 -- Reply:     {1, fence} held; {0, ms left, first waiter in the way or writer, when it queued in microseconds} busy;
 --            {2} a re-entry found no hold; {3} it is another kind of lock; {4} the key has no TTL; error TRYAGAIN:
 --            the timeout key of a reader is on another node
-local name, fences, about, waiters, writers, stamps = unpack(KEYS)
+local name, fences, about, waiters, writers, stamps, writer = unpack(KEYS)
 local id, lease, holds = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local field = id .. ':write'
 
@@ -14,15 +14,16 @@ if redis.call('HEXISTS', name, field) == 1 then
     redis.call('HSET', name, field, holds)
   end
   extend(name, lease)
-  local fence = fence_again(fences, ARGV[4], about, id, '0 ' .. ARGV[5])
-  extend(about, lease)
-  return {1, fence}
+  extend(writer, lease)
+  return {1, fence_again(fence_of_writer(writer, id), fences, ARGV[4], '0 ' .. ARGV[5], function(text)
+    redis.call('SET', writer, id .. ' ' .. text, 'PX', redis.call('PTTL', name))
+  end)}
 end
 if holds ~= '1' then
   return {2}
 end
 
-local left = redis.call('PTTL', name)
+left = redis.call('PTTL', name)
 local mode = left ~= -2 and redis.call('HGET', name, 'mode')
 if left ~= -2 and not mode then
   return {3}
@@ -37,7 +38,7 @@ if mode == 'read' then
   if not readers then
     return elsewhere()
   end
-  remove_readers(name, about, readers.dead)
+  remove_readers(name, readers.dead)
   if readers.live == 0 then
     redis.call('DEL', name)
     mode = false
@@ -59,9 +60,7 @@ if not mode and ahead == '' then
   local fence = draw(fences, ARGV[4], micros)
   redis.call('HSET', name, 'mode', 'write', field, 1)
   redis.call('PEXPIRE', name, lease)
-  tidy(about, stamps)
-  describe(about, id, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
-  extend(about, lease)
+  redis.call('SET', writer, id .. ' ' .. fence .. ' ' .. micros .. ' 0 ' .. ARGV[5], 'PX', lease)
   return {1, fence}
 end
 
@@ -71,8 +70,9 @@ if ARGV[6] ~= '' then
   queued = queue_up(waiters, stamps, about, id, ARGV[5], ms, now, micros)
   redis.call('ZADD', writers, 'NX', queued, id)
   extend(writers, ms)
+  tidy(about, stamps)
 end
 if not mode then
   left = math.max(1, tonumber(redis.call('ZSCORE', stamps, ahead) or now + 1) - now)
 end
-return {0, left, ahead ~= '' and ahead or writer_of(name, about), queued}
+return {0, left, ahead ~= '' and ahead or writer_of(name, writer, about), queued}

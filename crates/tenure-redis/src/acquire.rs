@@ -55,13 +55,14 @@ impl Redis {
                 let writer = under_write.map_or_else(String::new, |w| w.to_string());
                 let field = under_write.map_or_else(String::new, |w| format!("{w}:write"));
                 let args = [id, lease, holds, keep, who, stamp, &field, &writer];
-                let on = [name, &fence, &about, &waiters, &writers, &stamps, &timeout];
+                let record = keys.writer();
+                let on = [name, &fence, &about, &waiters, &writers, &stamps, &timeout, &record];
                 Call::new(&scripts::READ_ACQUIRE, &on, &args, order)
             }
             Kind::Write => {
-                let (writers, base) = (keys.writers(), keys.base());
+                let (writers, record, base) = (keys.writers(), keys.writer(), keys.base());
                 let args = [id, lease, holds, keep, who, stamp, &base];
-                let on = [name, &fence, &about, &waiters, &writers, &stamps];
+                let on = [name, &fence, &about, &waiters, &writers, &stamps, &record];
                 Call::new(&scripts::WRITE_ACQUIRE, &on, &args, order)
             }
             Kind::Permit { n, .. } if n > MAX_PERMITS => {
@@ -171,7 +172,7 @@ impl Redis {
     }
 
     /// Maps a failed attempt to an error. If the key has another type, the server is asked what is there.
-    async fn acquire_error(&self, claim: &Claim, keys: &Keys, failure: Failure) -> Error {
+    pub(crate) async fn acquire_error(&self, claim: &Claim, keys: &Keys, failure: Failure) -> Error {
         let context = self.context("acquire", &claim.name, keys);
         match &failure {
             Failure::Refused(reply) if code(reply) == "WRONGTYPE" => {}

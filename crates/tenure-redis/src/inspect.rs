@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use tenure_core::backend::Mode;
-use tenure_core::{Family, Fence, Holder, Name, Result, Snapshot, Waiter};
+use tenure_core::{Family, Fence, HoldId, Holder, Name, Result, Snapshot, Waiter};
 
 use crate::keys::{Keys, is_record, name_of};
 use crate::options::Layout;
@@ -125,6 +125,7 @@ fn inspect_call(keys: &Keys) -> Call {
         keys.fence(),
         keys.token(),
         keys.mark(),
+        keys.writer(),
     ];
     Call::new(&scripts::INSPECT, &on, &[keys.base()], Order::Unordered)
 }
@@ -225,7 +226,10 @@ impl InspectReply {
                 let (token, left) = (&*token, self.parts.get(1).and_then(Value::int).unwrap_or(-1));
                 let about = about.get(token);
                 let holds = about.and_then(|a| a.number).unwrap_or(1);
-                snapshot.holders = vec![holder(token, Mode::Exclusive, holds, time_left(left), about)];
+                let mut holder = holder(token, Mode::Exclusive, holds, time_left(left), about);
+                // Only who holds it long is described. Redisson has no strings whose values look the same.
+                holder.foreign &= !self.plain || token.parse::<HoldId>().is_err();
+                snapshot.holders = vec![holder];
             }
             "hash" => {
                 snapshot.holders = self.hash_holders(&about);

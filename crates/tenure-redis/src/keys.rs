@@ -130,6 +130,11 @@ impl Keys {
         self.ours("tenure_writers")
     }
 
+    /// The record of the one who holds the write lock.
+    pub(crate) fn writer(&self) -> String {
+        self.ours("tenure_writer")
+    }
+
     /// The liveness deadline of each of our waiters.
     pub(crate) fn stamps(&self) -> String {
         self.ours("tenure_stamps")
@@ -156,7 +161,7 @@ impl Keys {
             [self.name.clone(), self.token(), self.queue(), self.scores(), self.ends(), self.reader(id)];
         let ours =
             [self.fence(), self.about(), self.waiters(), self.writers(), self.stamps(), self.permits()];
-        let more = [self.mark(), self.operations(id.client)];
+        let more = [self.writer(), self.mark(), self.operations(id.client)];
         redisson.into_iter().chain(ours).chain(more).collect()
     }
 

@@ -14,6 +14,7 @@
 mod acquire;
 mod count;
 mod credentials;
+mod described;
 mod doctor;
 mod error;
 mod expel;

@@ -48,7 +48,7 @@ impl Redis {
             Kind::Read { .. } | Kind::Write => {
                 let reads = claim.kind != Kind::Write;
                 let field = if reads { id.clone() } else { format!("{id}:write") };
-                let timeout = if reads { keys.reader(claim.id) } else { name.to_owned() };
+                let timeout = if reads { keys.reader(claim.id) } else { keys.writer() };
                 let (writers, channel, base) = (keys.writers(), keys.rw_channel(), keys.base());
                 let args = [&*id, &field, &left, &lease, publish, &channel, &base];
                 let on = [name, &about, &waiters, &writers, &stamps, &timeout];

@@ -177,7 +177,7 @@ impl Redis {
             match kind {
                 "q" => on.extend([name, about, waiters, stamps]),
                 "f" => on.extend([name, about, keys.scores(), stamps]),
-                "w" => on.extend([name, about, waiters, stamps, keys.writers()]),
+                "w" => on.extend([name, about, waiters, stamps, keys.writers(), keys.writer()]),
                 "r" => {
                     on.push(name);
                     on.extend(group.iter().map(|at| keys.reader(claims[*at].id)));

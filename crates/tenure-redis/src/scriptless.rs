@@ -1,5 +1,5 @@
 //! The plain layout for users who may not run scripts: uses the server's compare-and-delete commands where it has them.
-//! Such a release publishes nothing, and no record describes the holder.
+//! Such a release publishes by a command of its own, and no record describes the holder.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ impl Redis {
         )))
     }
 
-    async fn send_command(
+    pub(crate) async fn send_command(
         &self,
         keys: &Keys,
         all: &[&str],
@@ -160,6 +160,12 @@ impl Redis {
         let delete: Vec<&[u8]> = command.delete(keys.name(), &token).into_iter().map(str::as_bytes).collect();
         let key = keys.name().as_bytes();
         let sent = self.transport.command_after_attempt(claim.id, key, &delete).await;
-        self.release_outcome(claim, &keys, sent)
+        let released = self.release_outcome(claim, &keys, sent)?;
+        if released == Released::Freed {
+            // A user who may not publish, or whose connection breaks here, has released nevertheless: waiters look again.
+            let told = [self.transport.publish_command(), &keys.plain_channel(), "0"];
+            let _ = self.send_command(&keys, &told, Order::Unordered).await;
+        }
+        Ok(released)
     }
 }

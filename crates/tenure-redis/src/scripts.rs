@@ -48,47 +48,54 @@ macro_rules! scripts {
 scripts! {
     alone {
         LOCK_RENEW = "lib/extend" "lock_renew";
-        RENEW = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/waiting" "lib/queue" "lib/permits" "renew";
+        RENEW = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/waiting" "lib/queue" "lib/permit" "lib/permits" "renew";
         COUNT = "lib/clock" "lib/mark" "lib/once" "count";
-        SIZE = "lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/mark" "lib/permits" "lib/once" "size";
+        SIZE = "lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/mark" "lib/permit" "lib/permits" "lib/once" "size";
         LOCK_EXPEL = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/queue" "lock_expel";
         RW_EXPEL = "lib/readers" "rw_expel";
-        PERMIT_EXPEL = "lib/extend" "lib/here" "lib/memory" "lib/permits" "permit_expel";
+        PERMIT_EXPEL = "lib/extend" "lib/here" "lib/memory" "lib/permit" "lib/permits" "permit_expel";
         PLAIN_RENEW = "lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/waiting" "lib/plain" "plain_renew";
-        INSPECT = "lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/permits" "lib/readers" "inspect";
+        INSPECT = "lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/permit" "lib/permits" "lib/readers" "inspect";
     }
     joined {
         LOCK_ACQUIRE, LOCK_ACQUIRE_MANY =
-            ("lib/clock" "lib/fence" "lib/holder" => "free/lock_acquire")
+            ("lib/clock" "lib/draw" "lib/holder" => "free/lock_acquire")
             ("lib/extend" "lib/here" "lib/memory" "lib/about" "lib/waiting") ("lib/one_clock") "lock_acquire";
         LOCK_RELEASE, LOCK_RELEASE_MANY =
             ("lib/holder" => "free/lock_release") ("lib/extend" "lib/here" "lib/memory" "lib/waiting") () "lock_release";
         FAIR_ACQUIRE, FAIR_ACQUIRE_MANY =
-            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/queue" "lib/holder")
+            ("lib/clock" "lib/draw" => "free/fair_acquire")
+            ("lib/extend" "lib/here" "lib/memory" "lib/fence" "lib/about" "lib/queue" "lib/holder")
             ("lib/one_clock") "fair_acquire";
         FAIR_RELEASE, FAIR_RELEASE_MANY =
-            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/queue")
+            (=> "free/fair_release")
+            ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/draw" "lib/queue" "lib/holder")
             ("lib/one_clock") "fair_release";
         READ_ACQUIRE, READ_ACQUIRE_MANY =
-            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting")
+            ("lib/clock" "lib/draw" => "free/read_acquire")
+            ("lib/extend" "lib/here" "lib/memory" "lib/fence" "lib/about" "lib/holder" "lib/writer" "lib/waiting")
             ("lib/one_clock") "read_acquire";
         WRITE_ACQUIRE, WRITE_ACQUIRE_MANY =
-            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "lib/readers")
+            ("lib/clock" "lib/draw" => "free/write_acquire")
+            ("lib/extend" "lib/here" "lib/memory" "lib/fence" "lib/about" "lib/writer" "lib/waiting" "lib/readers")
             ("lib/one_clock") "write_acquire";
         RW_RELEASE, RW_RELEASE_MANY =
-            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/readers") () "rw_release";
+            (=> "free/rw_release") ("lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/readers") () "rw_release";
         PERMIT_ACQUIRE, PERMIT_ACQUIRE_MANY =
-            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/fence" "lib/about" "lib/waiting" "lib/mark"
-             "lib/permits")
+            ("lib/clock" "lib/draw" "lib/extend" "lib/permit" => "free/permit_acquire")
+            ("lib/here" "lib/memory" "lib/fence" "lib/about" "lib/waiting" "lib/mark" "lib/permits")
             ("lib/one_clock") "permit_acquire";
         PERMIT_RELEASE, PERMIT_RELEASE_MANY =
-            (=>) ("lib/clock" "lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/permits")
-            ("lib/one_clock") "permit_release";
+            ("lib/clock" "lib/permit" => "free/permit_release")
+            ("lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/permits") ("lib/one_clock") "permit_release";
         PLAIN_ACQUIRE, PLAIN_ACQUIRE_MANY =
-            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/about" "lib/waiting" "lib/plain")
+            (=> "free/plain_acquire")
+            ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/about" "lib/waiting" "lib/plain")
             ("lib/one_clock") "plain_acquire";
         PLAIN_RELEASE, PLAIN_RELEASE_MANY =
-            (=>) ("lib/extend" "lib/here" "lib/memory" "lib/waiting" "lib/plain") () "plain_release";
+            (=> "free/plain_release")
+            ("lib/extend" "lib/here" "lib/memory" "lib/clock" "lib/waiting" "lib/plain")
+            ("lib/one_clock") "plain_release";
     }
 }
 

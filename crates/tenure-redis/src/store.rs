@@ -13,6 +13,7 @@ use tenure_core::backend::{
 use tenure_core::{Claim, Environment, Error, Family, Finding, Kind, Name, OpId, Result};
 use tokio::sync::OnceCell;
 
+use crate::described::Described;
 use crate::error::ErrorContext;
 use crate::keys::Keys;
 use crate::options::{Fences, Layout, Options};
@@ -55,6 +56,10 @@ pub struct Redis {
     pub(crate) warned_polling: AtomicBool,
     /// The commands that replace scripts in the plain layout, for users who may not run scripts.
     pub(crate) scriptless: OnceCell<Option<CompareAndDelete>>,
+    /// Whether the server has no `SET … NX GET`.
+    pub(crate) no_set_get: AtomicBool,
+    /// The holds of the plain layout that have a record.
+    pub(crate) described: Described,
 }
 
 impl Redis {
@@ -98,6 +103,8 @@ impl Redis {
             slack,
             warned_polling: AtomicBool::new(false),
             scriptless: OnceCell::new(),
+            no_set_get: AtomicBool::new(false),
+            described: Described::default(),
         })
     }
 
@@ -168,6 +175,11 @@ impl Backend for Redis {
             return self.acquire_scriptless(claim).await;
         }
         let keys = &self.keys(&claim.name)?;
+        if self.layout == Layout::Plain
+            && let Some(attempt) = self.plain_first(claim, keys).await?
+        {
+            return Ok(attempt);
+        }
         let call = match self.layout {
             Layout::Redisson => self.redisson_attempt(claim, keys)?,
             Layout::Plain => self.plain_attempt(claim, keys),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::backend::{Claim, Clock, Durability, Fence, Liveness, Lost, LostReason, Result, Time};
+use crate::backend::{Claim, Clock, Durability, Fence, Kind, Liveness, Lost, LostReason, Result, Time};
 use crate::engine::Settings;
 use crate::engine::acquisition::{Acquisition, Flow};
 use crate::engine::agenda::Place;
@@ -497,8 +497,11 @@ impl Hold {
                 self.renew_at.store(u64::MAX, SeqCst);
                 self.ask(now, &share)
             } else {
-                // A fixed lease is not extended, only verified.
-                let claim = Arc::new(Claim { lease: Duration::ZERO, ..(*share.renewal).clone() });
+                // A fixed lease is not extended, only verified. Where others may have shortened what readers share, the
+                // rest of it is asked for again.
+                let shared = matches!(self.claim.kind, Kind::Read { .. });
+                let lease = if shared { self.until().since(now) } else { Duration::ZERO };
+                let claim = Arc::new(Claim { lease, ..(*share.renewal).clone() });
                 Ask { claim, lease: None }
             })
         } else if self.renews(if others { now.after(share.renewal.lease / 10) } else { now }) {

@@ -1,7 +1,7 @@
--- Descriptive records of our holders and waiters, `<fence> <since> <number> <who>`, all in one hash.
+-- Descriptive records of our waiters and of the holders of permits, `<fence> <since> <number> <who>`, all in one hash.
 
 -- Removes records of holds and waiters that ended without a release; the key that would have shown this may have
--- expired with them. If there are such records, each grant removes up to a few: more than a grant adds, and never a
+-- expired with them. If there are such records, each waiter removes up to a few: more than it adds, and never a
 -- full scan. `holders` returns the number of holds, `held` whether an id is one of them.
 local function tidy(about, stamps, holders, held)
   -- Two fields are not records: `holder` and `hold`.
@@ -10,24 +10,9 @@ local function tidy(about, stamps, holders, held)
     return
   end
   for _, id in ipairs(redis.call('HRANDFIELD', about, 5)) do
-    local known = id == 'holder' or id == 'hold' or (held and held(id))
+    local known = id == 'holder' or id == 'hold' or id == 'owed' or (held and held(id))
     if not known and not redis.call('ZSCORE', stamps, id) then
       redis.call('HDEL', about, id)
     end
   end
-end
-
--- Writes the record of the only holder. Removes the record of the previous holder, whose hold may have expired.
-local function describe(about, id, text)
-  local last = redis.call('HGET', about, 'holder')
-  if last and last ~= id then
-    redis.call('HDEL', about, last)
-  end
-  redis.call('HSET', about, id, text, 'holder', id)
-end
-
--- The current writer's id if it is one of ours, else ''.
-local function writer_of(name, about)
-  local holder = redis.call('HGET', about, 'holder')
-  return holder and redis.call('HEXISTS', name, holder .. ':write') == 1 and holder or ''
 end

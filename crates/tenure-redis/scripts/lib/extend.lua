@@ -5,9 +5,11 @@ local function extend(key, ms)
   end
 end
 
--- Like extend, with one command where the server can compare, and the key has a TTL.
+-- Like extend, with one command where the server can compare, and the key has a TTL. Returns whether that was enough.
 local function lengthen(key, ms)
-  if ms > 0 and redis.pcall('PEXPIRE', key, ms, 'GT') ~= 1 then
+  local enough = ms > 0 and redis.pcall('PEXPIRE', key, ms, 'GT') == 1
+  if not enough then
     extend(key, ms)
   end
+  return enough
 end

@@ -1,13 +1,6 @@
 -- Permits in use are in two sets: Redisson's, with the time at which others may reclaim them; and ours, by hold, with
 -- the exact expiry, which is earlier by the slack: a JVM whose clock is ahead must not reclaim a permit early.
 
--- The id of the i-th permit of a hold, 16 raw bytes as in Redisson. It is derived from the hold, so a retry finds the
--- same permits.
-local function permit(id, i)
-  local hex = string.sub(redis.sha1hex(id .. '/' .. i), 1, 32)
-  return (string.gsub(hex, '..', function(two) return string.char(tonumber(two, 16)) end))
-end
-
 -- The number of permits of a hold, as far as is known.
 local function many(about, id, n)
   local text = here(redis.pcall('HGET', about, id))
@@ -17,8 +10,8 @@ end
 -- How many permits of a hold still exist: others may have reclaimed some.
 local function alive(ends, id, n)
   local there = 0
-  for i = 1, n do
-    there = there + (redis.call('ZSCORE', ends, permit(id, i)) and 1 or 0)
+  for _, score in ipairs(redis.call('ZMSCORE', ends, unpack(permits_of(id, n)))) do
+    there = there + (score and 1 or 0)
   end
   return there
 end
@@ -29,9 +22,7 @@ local function drop(ends, ours, about, id, n)
   if not redis.call('ZSCORE', ours, id) and not redis.call('ZSCORE', ends, permit(id, 1)) then
     return back
   end
-  for i = 1, many(about, id, n) do
-    back = back + redis.call('ZREM', ends, permit(id, i))
-  end
+  back = redis.call('ZREM', ends, unpack(permits_of(id, many(about, id, n))))
   if redis.call('ZREM', ours, id) == 1 then
     redis.call('HDEL', about, id)
   end
@@ -64,11 +55,11 @@ local function put(ends, ours, about, id, n, lease, slack, now)
   local over = math.max(tonumber(redis.call('ZSCORE', ours, id) or 0), now + lease)
   without_memory(ours)
   redis.call('ZADD', ours, over, id)
+  local moved = {}
   for i = 1, n do
-    local each = permit(id, i)
-    local old = tonumber(redis.call('ZSCORE', ends, each) or 0)
-    redis.call('ZADD', ends, math.max(old, over + slack), each)
+    moved[2 * i - 1], moved[2 * i] = over + slack, permit(id, i)
   end
+  redis.call('ZADD', ends, 'GT', unpack(moved))
   extend(ours, over + slack - now)
   extend_here(about, over + slack - now)
 end

@@ -11,18 +11,43 @@ local function meant(held, about, token, id)
   return redis.call('HGET', about, 'hold') == id and redis.call('HGET', about, 'holder') == held
 end
 
+-- The id of the hold with this token, or '' if it is not one of ours.
+local function hold_of(held, about)
+  if string.find(held, '^%x+%-%x+%-%x+%-%x+%-%x+:%d+$') then
+    return held
+  end
+  local known = redis.call('HMGET', about, 'holder', 'hold')
+  return known[1] == held and known[2] or ''
+end
+
 -- Never shortens the TTL. A lock of another library without a TTL stays without one; ours always has one.
-local function keep(name, about, id, ms)
-  if id ~= '' or redis.call('PTTL', name) ~= -1 then
+local function keep(name, id, ms)
+  if id ~= '' then
+    lengthen(name, ms)
+  elseif redis.call('PTTL', name) ~= -1 then
     extend(name, ms)
-    extend_here(about, ms)
   end
 end
 
--- Writes the hold count into the record, for inspection: a string has no room for it.
-local function count(about, held, holds)
-  local since, who = string.match(redis.call('HGET', about, held) or '', '^%S+ (%S+) %S+ (.*)$')
-  if since then
-    redis.call('HSET', about, held, '- ' .. since .. ' ' .. holds .. ' ' .. who)
+-- Writes the record of a holder, or the hold count into the one that is there; with an empty count as it is. Replaces the
+-- record of the holder before, which may have ended without a release. If it is only written now, what is left of the
+-- lease says since when it is held.
+local function record(name, about, held, id, holds, who, lease, lasts)
+  local text = redis.call('HGET', about, held)
+  local since, number, rest = string.match(text or '', '^%S+ (%S+) (%S+) (.*)$')
+  if not since then
+    local now = clock()
+    since = string.format('%.0f', (now - math.max(0, lease - redis.call('PTTL', name))) * 1000)
   end
+  local last = redis.call('HGET', about, 'holder')
+  if last and last ~= held then
+    redis.call('HDEL', about, last)
+  end
+  local count = holds ~= '' and holds or number or 1
+  redis.call('HSET', about, held, '- ' .. since .. ' ' .. count .. ' ' .. (rest or who), 'holder', held)
+  -- Also where it is the token itself: what the holder before left would be taken for this hold.
+  if id ~= '' then
+    redis.call('HSET', about, 'hold', id)
+  end
+  extend(about, tonumber(lasts))
 end

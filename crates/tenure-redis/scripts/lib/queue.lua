@@ -6,20 +6,43 @@ local function patience_in(record)
   return tonumber(string.match(record or '', '^%S+ %S+ (%d+) ')) or 0
 end
 
--- Removes the head, which is one of our waiters; `record` is its record.
-local function pop_head(queue, scores, stamps, id, record)
-  local patience = patience_in(record)
-  redis.call('LPOP', queue)
-  redis.call('ZREM', scores, id)
-  redis.call('ZREM', stamps, id)
+-- Every score behind a waiter that leaves the head shrinks by its patience, in a time that grows with the queue. Only
+-- Redisson looks at scores: ours live as long as their stamps. So while all who wait are ours this is put off, until it
+-- adds up to a quarter of what such a queue is worth, with the patience of those who name none. Scores are that much too
+-- late meanwhile, also those of a JVM that comes.
+local PATIENCE = 300000
+
+local function owe(queue, scores, stamps, about, patience)
+  local n = redis.call('LLEN', queue)
+  local owed = tonumber(redis.call('HGET', about, 'owed') or 0) + patience
+  if n == 0 then
+    redis.call('HDEL', about, 'owed')
+  end
+  if n == 0 or owed == 0 then
+    return
+  end
+  if redis.call('ZCARD', stamps) == n and owed * 4 <= n * PATIENCE then
+    redis.call('HSET', about, 'owed', string.format('%d', owed))
+    return
+  end
+  redis.call('HDEL', about, 'owed')
   local behind = redis.call('ZRANGE', scores, 0, -1, 'WITHSCORES')
   for from = 1, #behind, 2000 do
     local moved = {}
     for i = from, math.min(from + 1998, #behind - 1), 2 do
-      moved[#moved + 1], moved[#moved + 2] = tonumber(behind[i + 1]) - patience, behind[i]
+      moved[#moved + 1], moved[#moved + 2] = tonumber(behind[i + 1]) - owed, behind[i]
     end
     redis.call('ZADD', scores, unpack(moved))
   end
+end
+
+-- Removes the head, which is one of our waiters; `record` is its record.
+local function pop_head(queue, scores, stamps, about, id, record)
+  redis.call('LPOP', queue)
+  redis.call('ZREM', scores, id)
+  redis.call('ZREM', stamps, id)
+  redis.call('HDEL', about, id)
+  owe(queue, scores, stamps, about, patience_in(record))
 end
 
 -- Removes some of our waiters, wherever they are in the queue, in one pass. Returns how many there were.
@@ -53,20 +76,19 @@ local function give_up(queue, scores, stamps, about, leaving)
   redis.call('ZREM', scores, unpack(leaving))
   redis.call('ZREM', stamps, unpack(leaving))
   redis.call('HDEL', about, unpack(leaving))
+  owe(queue, scores, stamps, about, 0)
   return found
 end
 
--- Removes all our expired waiters at once, and then heads whose score has passed. Returns the head.
-local function sweep(queue, scores, stamps, about, now)
+-- Removes all our expired waiters at once, and then heads whose score has passed. Returns the head, which is `head`
+-- before.
+local function sweep(queue, scores, stamps, about, now, head)
   local dead = redis.call('ZRANGEBYSCORE', stamps, '-inf', now, 'LIMIT', 0, 1000)
   if #dead > 0 then
     give_up(queue, scores, stamps, about, dead)
+    head = redis.call('LINDEX', queue, 0)
   end
-  while true do
-    local head = redis.call('LINDEX', queue, 0)
-    if not head then
-      return nil
-    end
+  while head do
     local score = redis.call('ZSCORE', scores, head)
     if score and tonumber(score) > now then
       return head
@@ -82,7 +104,9 @@ local function sweep(queue, scores, stamps, about, now)
     redis.call('ZREM', scores, head)
     redis.call('ZREM', stamps, head)
     redis.call('HDEL', about, head)
+    head = redis.call('LINDEX', queue, 0)
   end
+  return nil
 end
 
 -- Refreshes the stamps of some waiters, with as many commands for a hundred as for one. Returns which of them are
@@ -155,6 +179,9 @@ local function queue_fair(queue, scores, stamps, about, id, who, mark, ms, patie
     return since or ''
   end
   local last = redis.call('LINDEX', queue, -1)
+  if not last then
+    redis.call('HDEL', about, 'owed')
+  end
   local after = last and redis.call('ZSCORE', scores, last)
   local score = math.max((after and tonumber(after) or now + left) + tonumber(patience), now + ms)
   redis.call('ZADD', scores, score, id)

@@ -1,5 +1,6 @@
 -- The TTL of a reader: it is alive as long as one of its own keys `<base>:<reader>:rwlock_timeout:<n>`, whatever the
--- TTL of the hash. Redisson has one such key for each re-entry, we only the first.
+-- TTL of the hash. Redisson has one such key for each re-entry, we only the first, with the record of the hold for a
+-- value: Redisson looks only at the TTL.
 --
 -- These keys cannot be declared in KEYS, because they are known only after the hash was read. While a slot migrates,
 -- one of them may be on the other node, and this node cannot tell whether the reader is alive. The result is nil then,
@@ -59,10 +60,9 @@ local function look_at_readers(name, base, but, enough)
 end
 
 -- Removes readers that have expired.
-local function remove_readers(name, about, dead)
+local function remove_readers(name, dead)
   for _, reader in ipairs(dead) do
     redis.call('HDEL', name, reader)
-    redis.call('HDEL', about, reader)
   end
 end
 

@@ -43,17 +43,68 @@ async fn a_lock_is_a_string_with_a_token_and_a_ttl() {
     assert_eq!(server.cmd(&["EXISTS", "x"]).unwrap().int(), Some(0));
 }
 
-/// One command each to take and to leave.
+/// What everybody sends, and a message for those of ours who wait.
 #[tokio::test]
-async fn a_pair_is_two_commands() {
+async fn a_pair_is_five_commands() {
     let server = server();
     let client = client(&server).await;
     client.lock("warm").acquire().await.unwrap().release().await.unwrap();
     let mut monitor = server.monitor().unwrap();
     client.lock("x").acquire().await.unwrap().release().await.unwrap();
-    let seen = monitor.drain().unwrap();
-    let ours = seen.iter().filter(|s| !s.is_in_script() && s.words.iter().any(|w| w == "x"));
-    assert_eq!(ours.map(|s| s.name()).collect::<Vec<_>>(), ["EVALSHA", "EVALSHA"]);
+    let seen: Vec<_> = monitor.drain().unwrap().iter().map(testbed::Seen::name).collect();
+    assert_eq!(seen, ["SET", "EVALSHA", "GET", "DEL", "PUBLISH"]);
+    assert_eq!(server.cmd(&["DBSIZE"]).unwrap().int(), Some(0), "nothing is left");
+}
+
+/// A renewal is a script with two commands. The first one also writes who holds it, for people to see; the release
+/// removes that.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_holds_long_is_described() {
+    let server = server();
+    let mut settings = settings();
+    settings.lease = LEASE / 3;
+    let client = Client::with(open(options(&server)).await, settings);
+    let held = client.lock("x").acquire().await.unwrap();
+    let holder = client.lock("x").holder().await.unwrap().unwrap();
+    let seen = (holder.hold_id(), holder.pid, holder.foreign);
+    assert_eq!(seen, (Some(held.id()), None, false), "its id is all there is");
+    assert_eq!(client.list("", 10).await.unwrap().len(), 1);
+    renewed([&held]).await;
+    let holder = client.lock("x").holder().await.unwrap().unwrap();
+    assert_eq!(holder.pid, Some(std::process::id()));
+    assert!(holder.host.is_some() && !holder.foreign);
+    let time = server.cmd(&["TIME"]).unwrap().texts()[0].parse::<u64>().unwrap() * 1_000_000;
+    let since = holder.since.unwrap();
+    assert!(since < time && time - since < 600_000_000, "{since} of {time}");
+    let mut monitor = server.monitor().unwrap();
+    renewed([&held]).await;
+    let mut seen: Vec<_> = monitor.drain().unwrap().iter().map(testbed::Seen::name).collect();
+    seen.retain(|name| !matches!(&**name, "CLIENT" | "INFO"));
+    let version: u32 =
+        server.info("server").unwrap()["redis_version"].split('.').next().unwrap().parse().unwrap();
+    // Older ones cannot compare.
+    let wanted = ["EVALSHA", "GET", "PEXPIRE"];
+    assert!(version < 7 || seen.chunks(wanted.len()).all(|one| one == wanted), "{seen:?}");
+    held.release().await.unwrap();
+    assert_eq!(server.cmd(&["DBSIZE"]).unwrap().int(), Some(0), "nothing is left");
+}
+
+/// The attempt of a claim that has the lock already, as after a lost answer.
+#[tokio::test]
+async fn a_repeat_finds_its_own_and_extends_it() {
+    let server = server();
+    let store = open(options(&server)).await;
+    let id = HoldId { client: ClientId::new(), n: 1 };
+    let claim = Claim { lease: LONG, ..Claim::of(id, Name::new("x").unwrap(), Kind::Lock) };
+    for _ in 0..2 {
+        assert!(matches!(store.try_acquire(&claim).await.unwrap(), Attempt::Granted { .. }));
+        assert!(server.cmd(&["PTTL", "x"]).unwrap().int().unwrap() > LONG.as_millis() as i64 / 2);
+        server.cmd(&["PEXPIRE", "x", "5000"]).unwrap();
+    }
+    let other = Claim { id: HoldId { n: 2, ..id }, ..claim.clone() };
+    assert!(
+        matches!(store.try_acquire(&other).await.unwrap(), Attempt::Busy { behind: Some(of), .. } if of == id)
+    );
 }
 
 /// The caller's own word, and the two functions of a lock written by hand.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use tenure_core::backend::{Admin, Backend, Released, Renewal};
+use tenure_core::backend::{Admin, Attempt, Backend, Released, Renewal};
 use tenure_core::{Claim, Client, Durability, Error, Kind, LostReason, Settings, multi};
 use tenure_redis::{Address, Layout, Topology};
 use testbed::{
@@ -87,6 +87,52 @@ async fn a_hold_that_the_new_master_never_had_is_lost() {
     assert_eq!(lost.reason, LostReason::Gone);
     let next = within("the next one", client.lock("x").acquire()).await.unwrap();
     assert!(next.fence() > guard.fence());
+}
+
+/// C1. A replica that lacks the last grants becomes the master: the fences of every kind go on growing.
+#[tokio::test]
+async fn fences_grow_on_a_replica_that_lacks_the_last_grants() {
+    let world = Replicated::start(1).unwrap();
+    let (master, replica) = (world.master(), &world.replicas()[0]);
+    let read = Kind::Read { under_write: None };
+    let permits = Kind::Permit { n: 1, limit: 9 };
+    let kinds = [
+        ("l", Kind::Lock),
+        ("e", Kind::Leader),
+        ("f", Kind::FairLock),
+        ("r", read),
+        ("w", Kind::Write),
+        ("p", permits),
+    ];
+    let fence = async |backend: &tenure_redis::Redis, name: &str, kind: Kind| {
+        let one = claim(name, kind);
+        let Attempt::Granted { fence, .. } = backend.try_acquire(&one).await.unwrap() else {
+            panic!("{name}: busy")
+        };
+        backend.release(&one, 0).await.unwrap();
+        fence.unwrap_or_else(|| panic!("{name}: no fence"))
+    };
+    let first = open(options(master.port())).await;
+    for (name, kind) in kinds {
+        fence(&first, name, kind).await;
+    }
+    until_true("the replica has these", || {
+        kinds.iter().all(|(name, _)| {
+            replica.cmd(&["EXISTS", &format!("tenure_fence:{{{name}}}")]).unwrap().int() == Some(1)
+        })
+    })
+    .await;
+    replica.cmd(&["REPLICAOF", "NO", "ONE"]).unwrap();
+    let mut last = Vec::new();
+    for (name, kind) in kinds {
+        for _ in 0..3 {
+            last.push((name, kind, fence(&first, name, kind).await));
+        }
+    }
+    let second = open(options(replica.port())).await;
+    for (name, kind, before) in last {
+        assert!(fence(&second, name, kind).await > before, "{name}");
+    }
 }
 
 /// C1. With durability, a grant that no replica has is none: it is tried again, and taken back by whoever gives up. One

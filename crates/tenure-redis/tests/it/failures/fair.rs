@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_core::{Backend, Kind};
+use tenure_core::{Backend, Claim, Kind};
 use testbed::{FAR, done, until_true, within};
 
 use crate::harness::{Harness, LONG, SHORT, about, claim, granted, polling};
@@ -114,4 +114,36 @@ async fn scores_contain_the_patience_of_all_before() {
     let earlier = [score(0), score(2)];
     backend.release(&waits[1], 0).await.unwrap();
     assert_eq!([score(0), score(2)], [earlier[0], earlier[1] - 300_000.0]);
+}
+
+/// L5. What grants take off the scores may be put off while all who wait are ours: a JVM that waits with them has it taken
+/// off its own score by the next grant.
+#[tokio::test(flavor = "multi_thread")]
+async fn scores_are_put_right_where_a_jvm_waits() {
+    let harness = Harness::start();
+    let backend = harness.backend().await;
+    let places: Vec<_> = (0..20).map(|_| Claim { wait: Some(FAR), ..claim("x", Kind::FairLock) }).collect();
+    for place in &places {
+        assert_eq!(granted(&*backend, place).await, place.id == places[0].id);
+    }
+    let score = |id: &str| harness.cmd(&["ZSCORE", SCORES, id]).text().parse::<f64>().unwrap();
+    let last = places[19].id.to_string();
+    let first = score(&last);
+    let grant = async |n: usize| {
+        assert!(backend.release(&places[n], 0).await.is_ok());
+        assert!(granted(&*backend, &places[n + 1]).await);
+    };
+    grant(0).await;
+    grant(1).await;
+    assert_eq!(score(&last), first, "two of twenty are put off");
+    harness.cmd(&["RPUSH", QUEUE, "jvm:1"]);
+    harness.cmd(&["ZADD", SCORES, &format!("{}", score(&last) + 300_000.0), "jvm:1"]);
+    grant(2).await;
+    assert_eq!(score(&last), first - 3.0 * 300_000.0);
+    assert_eq!(score("jvm:1"), first - 2.0 * 300_000.0);
+    // Nothing is left of it once they are gone.
+    for place in &places[3..] {
+        assert!(backend.release(place, 0).await.is_ok());
+    }
+    assert_eq!(harness.number(&["HEXISTS", "tenure_about:{x}", "owed"]), 0);
 }

@@ -198,7 +198,13 @@ impl Attempts {
     }
 
     fn all(&mut self) -> &[(HoldId, Vec<String>)] {
-        for attempt in about(&self.monitor.drain().unwrap(), "x") {
+        // The first one on a plain lock is no script.
+        let drained = self.monitor.drain().unwrap();
+        let set = |s: &&testbed::Seen| s.name() == "SET" && !s.is_in_script();
+        let sets = drained.iter().filter(set).filter(|s| s.words.iter().any(|w| w == "x"));
+        let mut attempts: Vec<_> = about(&drained, "x").into_iter().chain(sets).collect();
+        attempts.sort_by(|a, b| a.at.total_cmp(&b.at));
+        for attempt in attempts {
             let id = attempt.words.iter().find_map(|w| w.parse().ok()).expect("an id");
             self.seen.push((id, attempt.words.clone()));
         }
@@ -221,6 +227,8 @@ async fn an_attempt_executed_late_is_found_by_who_is_in_front() {
     let mut options = harness.options();
     options.layout = tenure_redis::Layout::Plain;
     let plain = Client::with(open(options).await, woken_only());
+    // From now on the server knows the script of those who wait, too.
+    plain.lock("warm").note("n").acquire().await.unwrap().release().await.unwrap();
     let own = |name: &str| format!("{name}:{{x}}");
     for (lock, keys, channel) in [
         (hash.lock("x"), vec![], own("redisson_lock__channel")),
@@ -246,7 +254,9 @@ async fn an_attempt_executed_late_is_found_by_who_is_in_front() {
         harness.cmd(&["DEL", "x"]);
         keys.iter().for_each(|key| drop(harness.cmd(&["DEL", key])));
         let again: Vec<&str> = again.iter().map(String::as_str).collect();
-        assert_eq!(harness.cmd(&again).items()[0].int(), Some(1), "granted to one who does not know");
+        let answer = harness.cmd(&again);
+        let granted = answer.is_nil() || answer.items()[0].int() == Some(1);
+        assert!(granted, "granted to one who does not know");
         harness.cmd(&["PUBLISH", &channel, "1"]);
         let guard = done("it gets what is its own", back).await;
         assert_eq!(guard.id(), id);

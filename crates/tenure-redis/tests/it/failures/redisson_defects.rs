@@ -60,3 +60,26 @@ async fn a_writer_that_goes_is_heard_by_those_who_do_not_sleep_yet() {
     assert!(lock.write().force_release().await.unwrap());
     assert_eq!(told(), ["1", "0"]);
 }
+
+/// What Redisson before 4 renews: with its own hold those of all other readers, which it sets down to its own lease.
+const OLD_WATCHDOG: &str = "for _, key in ipairs(redis.call('HKEYS', KEYS[1])) do
+    local holds = tonumber(redis.call('HGET', KEYS[1], key))
+    for n = 1, holds or 0 do redis.call('PEXPIRE', ARGV[2] .. ':' .. key .. ':rwlock_timeout:' .. n, ARGV[1]) end
+end redis.call('PEXPIRE', KEYS[1], ARGV[1])";
+
+/// A reader of ours with a fixed lease beside a JVM of an older version: what that takes away is asked for again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_with_a_fixed_lease_outlives_the_watchdog_of_an_older_redisson() {
+    let harness = Harness::start();
+    let mut options = harness.options();
+    options.redisson_watchdog = std::time::Duration::from_secs(3);
+    let client = tenure_core::Client::with(crate::harness::open(options).await, crate::harness::settings());
+    let guard = client.rwlock("x").read().lease(crate::harness::LONG).acquire().await.unwrap();
+    let own = format!("{{x}}:{}:rwlock_timeout:1", guard.id());
+    harness.cmd(&["EVAL", OLD_WATCHDOG, "1", "x", "3000", "{x}"]);
+    assert!(harness.left(&own) <= std::time::Duration::from_secs(3), "the test itself");
+    testbed::until_true("asked for again", || harness.covers("x", &guard) && harness.covers(&own, &guard))
+        .await;
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+}
