@@ -4,6 +4,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tenure_core::backend::{Attempt, Backend, Released};
 use tenure_core::{Claim, Error, Kind, Result};
@@ -106,6 +107,27 @@ async fn one_name_is_granted_once() {
         assert_eq!(answers.iter().filter(|a| behind(a)).count(), 19, "{round}: {answers:?}");
         let released = release(&backend, &same).await;
         assert_eq!(released.iter().filter(|r| is_freed(r)).count(), 1, "{round}");
+    }
+}
+
+/// Those who queue in one call have places of their own, in the order of the queue: the gate watches for the first.
+#[tokio::test]
+async fn those_who_queue_together_have_places_of_their_own() {
+    let harness = Harness::start();
+    let backend = harness.backend().await;
+    for kind in [Kind::FairLock, Kind::Write] {
+        let name = format!("{kind:?}");
+        let held = claim(&name, kind);
+        assert!(is_granted(&backend.try_acquire(&held).await));
+        let wait = Some(Duration::from_secs(3600));
+        let same: Vec<_> = (0..40).map(|_| Claim { wait, ..claim(&name, kind) }).collect();
+        let places: Vec<_> = (acquire(&backend, &same).await.into_iter())
+            .map(|answer| match answer {
+                Ok(Attempt::Busy { position: Some(position), .. }) => position,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert!(places.windows(2).all(|two| two[0] < two[1]), "{kind:?}: {places:?}");
     }
 }
 
