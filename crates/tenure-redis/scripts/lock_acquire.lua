@@ -1,8 +1,8 @@
 -- One attempt on a lock or an election.
 -- Keys:      name, fence, about, waiters, stamps
 -- Arguments: id, lease ms, holds, fence retention ms (0: Redisson's counter), who, stamp ms ('' if its wait is not
---            recorded), publish command, channel of observers ('' for a lock)
--- Reply:     {1, fence} held; {0, ms left, holder} busy; {2} a re-entry found no hold; {3} it is a read/write lock;
+--            recorded), publish command, channel of observers ('' for a lock), how many fences to reserve
+-- Reply:     {1, fence, number of fences reserved after it} held; {0, ms left, holder} busy; {2} a re-entry found no hold; {3} it is a read/write lock;
 --            {4} the key has no TTL
 local name, fences, about, waiters, stamps = unpack(KEYS)
 local id, lease, holds = ARGV[1], tonumber(ARGV[2]), ARGV[3]
@@ -13,7 +13,7 @@ if left == -2 then
     return {2}
   end
   local _, micros = clock()
-  local fence = draw(fences, ARGV[4], micros)
+  local fence, spare = draw_range(fences, ARGV[4], micros, tonumber(ARGV[9]))
   redis.call('HSET', name, id, 1, id .. RECORD, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
   redis.call('PEXPIRE', name, lease)
   if ARGV[6] ~= '' then
@@ -22,7 +22,7 @@ if left == -2 then
   if ARGV[8] ~= '' then
     redis.pcall(ARGV[7], ARGV[8], '1')
   end
-  return {1, fence}
+  return {1, fence, spare}
 end
 
 local held, record, mode = unpack(redis.call('HMGET', name, id, id .. RECORD, 'mode'))

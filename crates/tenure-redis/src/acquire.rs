@@ -41,7 +41,8 @@ impl Redis {
         Ok(match claim.kind {
             Kind::Lock | Kind::Leader => {
                 let leader = if claim.kind == Kind::Leader { keys.leader_channel() } else { String::new() };
-                let args = [id, lease, holds, keep, who, stamp, publish, &leader];
+                let reserve = claim.reserve.to_string();
+                let args = [id, lease, holds, keep, who, stamp, publish, &leader, &reserve];
                 let on = [name, &fence, &about, &waiters, &stamps];
                 Call::new(&scripts::LOCK_ACQUIRE, &on, &args, order)
             }
@@ -104,8 +105,14 @@ impl Redis {
         };
         match (parts.first().and_then(Value::int), parts.get(1)) {
             (Some(1), _) => {
-                size_at(2);
-                Ok(Attempt::Granted { fence: text(1).and_then(|t| t.parse().ok()).map(Fence), until })
+                if claim.kind.family() == Family::Permit {
+                    size_at(2);
+                }
+                let spare = match self.layout {
+                    Layout::Plain => claim.reserve,
+                    Layout::Redisson => spare(claim, parts.get(2)),
+                };
+                Ok(Attempt::Granted { fence: text(1).and_then(|t| t.parse().ok()).map(Fence), until, spare })
             }
             (Some(0), Some(left)) => {
                 size_at(4);
@@ -211,6 +218,12 @@ fn waiting_mark(claim: &Claim) -> String {
 /// Whether the claim waits and its wait need not be recorded yet: for these kinds nobody but people looks at the record.
 pub(crate) fn is_brief(claim: &Claim) -> bool {
     claim.brief && claim.wait.is_some() && matches!(claim.kind, Kind::Lock | Kind::Leader)
+}
+
+/// How many fences a grant has reserved.
+fn spare(claim: &Claim, reserved: Option<&Value>) -> u32 {
+    let reserved = reserved.and_then(Value::int).and_then(|n| u32::try_from(n).ok());
+    reserved.filter(|_| claim.kind == Kind::Lock).unwrap_or(0)
 }
 
 /// The order of the attempt of a claim.

@@ -48,6 +48,9 @@ impl Entry {
                     core.forget(&self.hold, End::Released);
                     return ending?.await.unwrap_or(Err(Error::Closed));
                 }
+                if core.pass_on(&self.hold) {
+                    return Ok(());
+                }
                 let leaving = Leaving { core, hold: Some(&self.hold) };
                 core.forget(&self.hold, End::Released);
                 leaving
@@ -123,6 +126,9 @@ impl Leaving<'_> {
             }
             answer => {
                 self.hold = None;
+                if hold.relay.is_some() {
+                    self.core.gates.left(&hold.claim.name);
+                }
                 if let Err(error) = &answer {
                     self.core.telemetry.release_failed(&hold.claim, error);
                 }
@@ -153,6 +159,9 @@ impl Drop for Entry {
                 core.unnest_in_background(self.hold.claim.clone(), left);
             }
             Leave::Last => {
+                if self.hold.kept_until().is_none() && core.pass_on(&self.hold) {
+                    return;
+                }
                 // In this order for the reasons given in `Core::let_go`.
                 match self.hold.kept_until() {
                     Some(end) => drop(core.end_at(&self.hold, end)),

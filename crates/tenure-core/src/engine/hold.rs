@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::backend::{Claim, Clock, Durability, Fence, Liveness, Lost, LostReason, Result, Time};
+use crate::backend::{Claim, Clock, Durability, Fence, HoldId, Liveness, Lost, LostReason, Result, Time};
 use crate::engine::Settings;
 use crate::engine::acquisition::{Acquisition, Flow};
 use crate::engine::leases::Leases;
 use crate::engine::mailbox::{Grant, Mailbox};
+use crate::engine::relay::Relay;
 use crate::engine::worker::wake_all;
 
 #[derive(Debug)]
@@ -37,6 +38,10 @@ pub(crate) struct Hold {
     /// Whether the store may have lost it: there was a suspicion, and it was not verified since.
     suspected: AtomicBool,
     pub(crate) leases: Leases,
+    /// Whether it may be passed on.
+    pub(crate) relay: Option<Relay>,
+    /// Whether its id was given out: somebody may release or renew it by that.
+    named: AtomicBool,
     collect_by: AtomicU64,
     /// When to log that it has been held for long.
     warn_at: AtomicU64,
@@ -186,6 +191,8 @@ impl Hold {
             prove_at: AtomicU64::new(u64::MAX),
             suspected: AtomicBool::new(false),
             leases: Leases::new(now, now.after(granted)),
+            relay: None,
+            named: AtomicBool::new(false),
             collect_by: AtomicU64::new(u64::MAX),
             warn_at: AtomicU64::new(u64::MAX),
             phase: AtomicU8::new(HELD),
@@ -365,6 +372,24 @@ impl Hold {
         let limit = terms.max_hold.map(|d| now.after(d));
         share.limits.extend(limit);
         Some(Part { renewed: terms.renewed, limit })
+    }
+
+    /// Returns its id, to be given out.
+    pub(crate) fn name_id(&self) -> HoldId {
+        self.named.store(true, SeqCst);
+        self.claim.id
+    }
+
+    /// Whether it is as good in other hands: nobody outside can name it, and it has no minimum.
+    pub(crate) fn is_plain(&self, now: Time) -> bool {
+        !self.named.load(SeqCst)
+            && !self.suspected.load(SeqCst)
+            && self.leases.kept_until().is_none_or(|end| end <= now)
+    }
+
+    /// Whether a renewal of it was sent and not answered.
+    pub(crate) fn is_asked_about(&self) -> bool {
+        self.renewing(&self.share.lock().unwrap()) && self.renew_at.load(SeqCst) == u64::MAX
     }
 
     /// Returns the part of the first guard.

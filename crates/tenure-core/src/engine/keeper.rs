@@ -111,6 +111,26 @@ impl Keeper {
         }
     }
 
+    /// Puts a hold in the place of the one that it continues, unless that one is over or a request about it is open.
+    pub(crate) fn replace(&self, before: &Arc<Hold>, next: &Arc<Hold>) -> bool {
+        let event = next.next_event();
+        let mut held = self.held.lock().unwrap();
+        let Held { holds, by_flow, planned, .. } = &mut *held;
+        let Some(place) = holds.get_mut(&before.claim.id.n) else { return false };
+        if !Arc::ptr_eq(place, before) || before.is_asked_about() {
+            return false;
+        }
+        *place = next.clone();
+        by_flow.remove(before);
+        by_flow.add(next);
+        let sooner = event < *planned;
+        drop(held);
+        if sooner {
+            self.wake.notify_one();
+        }
+        true
+    }
+
     /// Wakes the keeper if the next event of a registered hold is now before the next check.
     pub(crate) fn sooner(&self, hold: &Hold) {
         let event = hold.next_event();
@@ -402,6 +422,9 @@ impl Core {
     pub(crate) fn forget(&self, hold: &Hold, end: End) {
         self.keeper.deregister(hold);
         self.waits.remove_hold(hold);
+        if let Some(relay) = hold.relay {
+            self.gates.leave(self, &hold.claim.name, relay.passed);
+        }
         if let Some(owner) = hold.owner {
             self.slots.tidy(owner, &hold.claim.name);
         }

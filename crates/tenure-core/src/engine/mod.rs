@@ -19,6 +19,7 @@ pub(crate) mod limit;
 pub(crate) mod mailbox;
 pub(crate) mod ops;
 pub(crate) mod reentry;
+pub(crate) mod relay;
 pub(crate) mod releases;
 mod settings;
 pub(crate) mod telemetry;

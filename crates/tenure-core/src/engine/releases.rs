@@ -158,6 +158,7 @@ impl Core {
             }
             // First, so that a program exports it that closes its client and then ends.
             drop(span);
+            core.gates.left(&claim.name);
             drop(pending);
             released
         };
