@@ -66,7 +66,8 @@ impl Guard {
     /// [`Lock::release_by`](crate::Lock::release_by). A hold whose id was asked for is not passed on among the tasks of a
     /// client: see [`Settings::local_handover`](crate::Settings::local_handover).
     pub fn id(&self) -> HoldId {
-        self.hold().name_id()
+        self.hold().passing.name();
+        self.hold().claim.id
     }
 
     /// Returns the id for a record of what happened, which nobody uses to name the hold: it may still be passed on.

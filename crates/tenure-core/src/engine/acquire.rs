@@ -296,7 +296,7 @@ pub(crate) fn admit(
             .unavailable(what, format!("the answer took longer than the lease of {lease:?}")));
     }
     let mut hold = Hold::new(asked, claim.clone(), fence, until, now);
-    hold.relay = relay;
+    hold.passing.relay = relay;
     if let Some(limit) = core.settings.warn_held {
         hold.warn_at(now.after(limit));
     }

@@ -126,7 +126,7 @@ impl Leaving<'_> {
             }
             answer => {
                 self.hold = None;
-                if hold.relay.is_some() {
+                if hold.passing.relay.is_some() {
                     self.core.gates.left(&hold.claim.name);
                 }
                 if let Err(error) = &answer {
@@ -159,7 +159,7 @@ impl Drop for Entry {
                 core.unnest_in_background(self.hold.claim.clone(), left);
             }
             Leave::Last => {
-                if self.hold.kept_until().is_none() && core.pass_on(&self.hold) {
+                if core.pass_on(&self.hold) {
                     return;
                 }
                 // In this order for the reasons given in `Core::let_go`.

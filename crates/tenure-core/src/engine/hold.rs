@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::backend::{Claim, Clock, Durability, Fence, HoldId, Liveness, Lost, LostReason, Result, Time};
+use crate::backend::{Claim, Clock, Durability, Fence, Liveness, Lost, LostReason, Result, Time};
 use crate::engine::Settings;
 use crate::engine::acquisition::{Acquisition, Flow};
 use crate::engine::leases::Leases;
 use crate::engine::mailbox::{Grant, Mailbox};
-use crate::engine::relay::Relay;
+use crate::engine::relay::Passing;
 use crate::engine::worker::wake_all;
 
 #[derive(Debug)]
@@ -38,10 +38,7 @@ pub(crate) struct Hold {
     /// Whether the store may have lost it: there was a suspicion, and it was not verified since.
     suspected: AtomicBool,
     pub(crate) leases: Leases,
-    /// Whether it may be passed on.
-    pub(crate) relay: Option<Relay>,
-    /// Whether its id was given out: somebody may release or renew it by that.
-    named: AtomicBool,
+    pub(crate) passing: Passing,
     collect_by: AtomicU64,
     /// When to log that it has been held for long.
     warn_at: AtomicU64,
@@ -191,8 +188,7 @@ impl Hold {
             prove_at: AtomicU64::new(u64::MAX),
             suspected: AtomicBool::new(false),
             leases: Leases::new(now, now.after(granted)),
-            relay: None,
-            named: AtomicBool::new(false),
+            passing: Passing::default(),
             collect_by: AtomicU64::new(u64::MAX),
             warn_at: AtomicU64::new(u64::MAX),
             phase: AtomicU8::new(HELD),
@@ -374,24 +370,6 @@ impl Hold {
         Some(Part { renewed: terms.renewed, limit })
     }
 
-    /// Returns its id, to be given out.
-    pub(crate) fn name_id(&self) -> HoldId {
-        self.named.store(true, SeqCst);
-        self.claim.id
-    }
-
-    /// Whether it is as good in other hands: nobody outside can name it, and it has no minimum.
-    pub(crate) fn is_plain(&self, now: Time) -> bool {
-        !self.named.load(SeqCst)
-            && !self.suspected.load(SeqCst)
-            && self.leases.kept_until().is_none_or(|end| end <= now)
-    }
-
-    /// Whether a renewal of it was sent and not answered.
-    pub(crate) fn is_asked_about(&self) -> bool {
-        self.renewing(&self.share.lock().unwrap()) && self.renew_at.load(SeqCst) == u64::MAX
-    }
-
     /// Returns the part of the first guard.
     pub(crate) fn first(&self) -> Part {
         let share = self.share.lock().unwrap();
@@ -514,6 +492,7 @@ impl Hold {
             Due::Reclaim
         } else if now.as_nanos() >= self.prove_at.load(SeqCst) {
             self.prove_at.store(u64::MAX, SeqCst);
+            self.passing.asks();
             Due::Prove(if self.renewing(&share) {
                 self.renew_at.store(u64::MAX, SeqCst);
                 self.ask(now, &share)
@@ -524,6 +503,7 @@ impl Hold {
             })
         } else if self.renews(if others { now.after(share.renewal.lease / 10) } else { now }) {
             self.renew_at.store(u64::MAX, SeqCst);
+            self.passing.asks();
             Due::Renew(self.ask(now, &share))
         } else {
             Due::Nothing

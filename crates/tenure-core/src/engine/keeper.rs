@@ -117,7 +117,7 @@ impl Keeper {
         let mut held = self.held.lock().unwrap();
         let Held { holds, by_flow, planned, .. } = &mut *held;
         let Some(place) = holds.get_mut(&before.claim.id.n) else { return false };
-        if !Arc::ptr_eq(place, before) || before.is_asked_about() {
+        if !Arc::ptr_eq(place, before) || before.passing.is_asked() {
             return false;
         }
         *place = next.clone();
@@ -345,6 +345,7 @@ impl Core {
     /// Applies the answer to a renewal to its hold.
     fn keeps(&self, proof: &Proof, answer: &Renewal, sent: Time) -> Kept {
         let Proof { hold, ask, suspicion } = proof;
+        hold.passing.answered();
         if matches!(answer, Renewal::Held { .. }) {
             hold.leases.confirm(sent, ask.claim.lease);
             if *suspicion {
@@ -366,6 +367,7 @@ impl Core {
 
     fn renew_again(&self, proof: &Proof) -> Kept {
         let Proof { hold, suspicion, .. } = proof;
+        hold.passing.answered();
         let pause = (proof.lease() / 20).clamp(Duration::from_millis(10), LOOK);
         let again = self.clock.now().after(pause);
         if *suspicion {
@@ -422,7 +424,7 @@ impl Core {
     pub(crate) fn forget(&self, hold: &Hold, end: End) {
         self.keeper.deregister(hold);
         self.waits.remove_hold(hold);
-        if let Some(relay) = hold.relay {
+        if let Some(relay) = hold.passing.relay {
             self.gates.leave(self, &hold.claim.name, relay.passed);
         }
         if let Some(owner) = hold.owner {

@@ -5,6 +5,7 @@
 //! knows one of them at any time, so an answer about the hold is for the guard that has it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use crate::backend::{Claim, Fence, Kind, Time};
@@ -41,6 +42,38 @@ impl Relay {
     }
 }
 
+/// What decides whether a hold may be passed on.
+#[derive(Debug, Default)]
+pub(crate) struct Passing {
+    /// The right to do so, if it was granted with one.
+    pub(crate) relay: Option<Relay>,
+    /// Whether its id was given out: somebody may release or renew it by that.
+    named: AtomicBool,
+    /// Whether a request about it is open.
+    asked: AtomicBool,
+}
+
+impl Passing {
+    /// Its id is given out.
+    pub(crate) fn name(&self) {
+        self.named.store(true, SeqCst);
+    }
+
+    /// A request about it is handed out.
+    pub(crate) fn asks(&self) {
+        self.asked.store(true, SeqCst);
+    }
+
+    /// That request was answered, or is given up.
+    pub(crate) fn answered(&self) {
+        self.asked.store(false, SeqCst);
+    }
+
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked.load(SeqCst)
+    }
+}
+
 impl Core {
     /// How many fences an attempt at a gate reserves: one for each microsecond for which its hold may be passed on, so
     /// that none is given out before the store's clock has come to it. 0 if nobody could be given the hold.
@@ -59,13 +92,16 @@ impl Core {
 
     /// Passes on a hold whose last guard has left. Returns `false` if it has to be released.
     pub(crate) fn pass_on(self: &Arc<Self>, hold: &Arc<Hold>) -> bool {
-        let Some(relay) = hold.relay else { return false };
+        let Some(relay) = hold.passing.relay else { return false };
         let Some(gate) = self.gates.of(&hold.claim.name) else { return false };
         let now = self.clock.now();
         let next = relay.next(now, self.suspicions());
-        let taken = next.filter(|_| hold.is_plain(now) && self.check_open().is_ok()).and_then(|next| {
-            gate.take(|waiter| self.is_served(hold, waiter, now).then(|| self.succeed(hold, waiter, next))?)
-        });
+        let taken =
+            next.filter(|_| hold.kept_until().is_none() && self.check_open().is_ok()).and_then(|next| {
+                gate.take(|waiter| {
+                    self.is_served(hold, waiter, now).then(|| self.succeed(hold, waiter, next))?
+                })
+            });
         let Some((waiter, next)) = taken else { return false };
         // From here on it is released by its entry, whatever happens.
         let entry = Entry::new(waiter.asked.engine.clone(), next.clone(), next.first());
@@ -89,7 +125,8 @@ impl Core {
         let bound = self.settings.local_handover.unwrap_or_default();
         let Some(claim) = waiter.plain_claim() else { return false };
         let end = self.backend.info().drift.until(now, claim.lease);
-        claim.lease == hold.claim.lease
+        !hold.passing.named.load(SeqCst)
+            && claim.lease == hold.claim.lease
             && claim.durability == hold.durability()
             && hold.until().after(bound) >= end
             && !hold.leases.are_asked_beyond(now.after(claim.lease))
@@ -100,7 +137,7 @@ impl Core {
         let now = self.clock.now();
         let fence = before.fence.map(|Fence(last)| Fence(last + 1));
         let mut hold = Hold::new(&waiter.asked, before.claim.clone(), fence, before.until(), now);
-        hold.relay = Some(relay);
+        hold.passing.relay = Some(relay);
         if let Some(limit) = self.settings.warn_held {
             hold.warn_at(now.after(limit));
         }

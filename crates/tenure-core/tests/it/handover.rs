@@ -144,6 +144,7 @@ async fn passes(it: &Fixture, guard: Guard, next: Lock) -> bool {
     next.release().await.unwrap();
     // Of what was not passed on nothing is left, nor of the claims of those who were served.
     until("nothing is left", || async {
+        it.clock.advance(Duration::from_millis(1));
         let seen = it.client.show("x").await.unwrap();
         seen.is_none_or(|seen| seen.holders.is_empty() && seen.waiters.is_empty())
     })
@@ -424,6 +425,7 @@ async fn fences_grow_over_all_that_was_passed_on_and_over_other_clients() {
                     let guard = lock.acquire().await.unwrap();
                     seen.lock().unwrap().push((guard.fence().unwrap(), guard.recorded_id()));
                     clock.advance(Duration::from_micros(700));
+                    tokio::task::yield_now().await;
                     guard.release().await.unwrap();
                 }
             })
@@ -460,6 +462,22 @@ async fn reserved_fences_stay_near_the_clock() {
     }
     let by_the_clock = tenure_core::backend::wall_micros();
     assert!(last <= by_the_clock + 5000 + 1000, "{} beyond the clock", last - by_the_clock);
+}
+
+/// Whoever looks can tell that a hold may be in other hands than those it was granted to.
+#[tokio::test]
+async fn a_hold_that_is_passed_on_is_shown_as_such() {
+    let it = Fixture::new(FAR);
+    let shown = async || it.client.show("x").await.unwrap().unwrap().is_passed_on();
+    let first = it.client.lock("x").acquire().await.unwrap();
+    assert!(!shown().await, "nobody waited for it");
+    first.release().await.unwrap();
+    let guard = it.relayed().await;
+    assert!(shown().await);
+    guard.release().await.unwrap();
+    let off = it.store.client(|settings| settings.local_handover = None);
+    let _guard = off.lock("x").acquire().await.unwrap();
+    assert!(!shown().await);
 }
 
 /// Who comes while others of the client wait does not ask the store for itself.

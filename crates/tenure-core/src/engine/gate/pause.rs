@@ -10,7 +10,7 @@ use tokio::time::Instant;
 const PRESENT: Duration = Duration::from_secs(1);
 
 /// How often a hold that was passed on is released without standing back, while nobody else is seen.
-const UNSEEN: u32 = 15;
+const UNSEEN: u32 = 7;
 
 #[derive(Debug, Default)]
 pub(super) struct Pause {

@@ -83,7 +83,9 @@ impl Queue {
         let is_first = self.waiters.first_key_value().is_some_and(|(_, first)| first.n == n);
         let is_seen = self.planned.is_some_and(|planned| due.is_none_or(|due| planned <= due));
         let paused = self.pause.until(Instant::now()).is_some();
-        !(is_lock && is_seen && (paused || !is_first))
+        // The store may fail for those before it, and not for this one.
+        let is_alike = self.by_durability.len() == 1;
+        !(is_lock && is_alike && is_seen && (paused || !is_first))
     }
 
     /// Adds a waiter by its position in the store's queue, or at the end if it has none.

@@ -145,7 +145,9 @@ impl Run {
         let until = {
             let now = Instant::now();
             let mut queue = self.gate.queue.lock().unwrap();
-            let Some(until) = queue.pause.until(now) else { return false };
+            let Some(until) = queue.pause.until(now).filter(|_| self.core.check_open().is_ok()) else {
+                return false;
+            };
             let until = queue.timer(now).map_or(until, |at| at.min(until));
             queue.planned = Some(until);
             until

@@ -9,6 +9,7 @@ mod handover;
 mod holder;
 mod nat;
 mod network;
+mod range;
 mod records;
 mod redisson_defects;
 mod replies;
