@@ -138,6 +138,8 @@ impl Core {
         let fence = before.fence.map(|Fence(last)| Fence(last + 1));
         let mut hold = Hold::new(&waiter.asked, before.claim.clone(), fence, before.until(), now);
         hold.passing.relay = Some(relay);
+        // For a minimum, or when it is detached, the store has to be asked for the rest.
+        hold.leases.are_stored_only_until(before.until());
         if let Some(limit) = self.settings.warn_held {
             hold.warn_at(now.after(limit));
         }

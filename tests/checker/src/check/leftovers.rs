@@ -15,8 +15,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     if joined.inspected.is_empty() {
         return;
     }
-    let holds: HashMap<&str, usize> =
-        joined.entries.iter().enumerate().filter_map(|(at, entry)| Some((entry.hold?, at))).collect();
+    let holds = joined.last_of_each_hold();
     let clients: HashMap<&str, u32> = joined
         .processes
         .iter()
