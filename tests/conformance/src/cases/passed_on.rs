@@ -123,9 +123,10 @@ async fn what_is_passed_on_can_be_taken_away(harness: Arc<Harness>) {
         .collect();
     let look = harness.client();
     for _ in 0..3 {
-        repeat_if_unanswered(|| look.lock("x").force_release()).await;
+        let lock = look.lock("x");
+        repeat_if_unanswered(|| lock.force_release()).await;
         // The name comes to others, and what they get is theirs.
-        let guard = within("it is free", take(&look.lock("x"))).await;
+        let guard = within("it is free", take(&lock)).await;
         assert!(guard.is_held());
         ok(guard.release().await);
     }
