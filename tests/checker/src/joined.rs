@@ -366,11 +366,18 @@ impl<'a> Joined<'a> {
         for (at, entry) in self.entries.iter().enumerate() {
             let Some(hold) = entry.hold else { continue };
             let last = holds.entry(hold).or_insert(at);
-            if self.entries[*last].answered <= entry.answered {
+            let order = |entry: &Entry<'_>| (entry.answered, entry.fence);
+            if order(&self.entries[*last]) <= order(entry) {
                 *last = at;
             }
         }
         holds
+    }
+
+    /// Whether its hold was granted to another task of its client before, and passed on.
+    pub(crate) fn was_passed_on(&self, entry: &Entry<'a>) -> bool {
+        let before = |other: &Entry<'a>| other.hold == entry.hold && other.fence < entry.fence;
+        entry.hold.is_some() && self.entries.iter().any(before)
     }
 
     /// A release that was called and never answered, and holds that were released by their ids.
