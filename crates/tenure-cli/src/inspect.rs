@@ -130,6 +130,9 @@ pub(crate) fn describe(snapshot: &Snapshot, liveness: Liveness, coloured: bool) 
         let ends = describe_end(holder, liveness);
         line("", since(holder.since).map_or_else(|| ends.clone(), |since| format!("{since}, {ends}")));
         line("", format!("hold {}", printable(&holder.id)));
+        if let (true, Some(first)) = (snapshot.is_passed_on(), holder.fence) {
+            line("", format!("passed on within its client, from fence {first} on"));
+        }
     }
     for waiter in &snapshot.waiters {
         let Waiter { mode, since: from, note, .. } = waiter;

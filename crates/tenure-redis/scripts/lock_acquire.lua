@@ -1,9 +1,9 @@
 -- One attempt on a lock or an election, behind `free/lock_acquire`.
 -- Keys:      name, fence; if its wait is recorded also about, waiters, stamps
 -- Arguments: id, lease ms, holds, fence retention ms (0: Redisson's counter), who, stamp ms ('' if its wait is not
---            recorded), publish command, channel of observers ('' for a lock)
--- Reply:     {1, fence} held; {0, ms left, holder} busy; {2} a re-entry found no hold; {3} it is a read/write lock;
---            {4} the key has no TTL
+--            recorded), publish command, channel of observers ('' for a lock), how many fences to reserve
+-- Reply:     {1, fence, number of fences reserved after it} held; {0, ms left, holder} busy; {2} a re-entry found no hold;
+--            {3} it is a read/write lock; {4} the key has no TTL
 if left == -2 then
   if holds ~= '1' then
     return {2}

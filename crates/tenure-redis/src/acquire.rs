@@ -105,6 +105,7 @@ impl Redis {
             stamp.map_or(Word::Text(""), Word::Number),
             Word::Text(self.transport.publish_command()),
             Word::Text(&leader),
+            Word::Number(claim.reserve.into()),
         ];
         let name = Word::Text(keys.name());
         if stamp.is_none() {
@@ -132,8 +133,14 @@ impl Redis {
         };
         match (parts.first().and_then(Value::int), parts.get(1)) {
             (Some(1), _) => {
-                size_at(2);
-                Ok(Attempt::Granted { fence: text(1).and_then(|t| t.parse().ok()).map(Fence), until })
+                if claim.kind.family() == Family::Permit {
+                    size_at(2);
+                }
+                let spare = match self.layout {
+                    Layout::Plain => claim.reserve,
+                    Layout::Redisson => spare(claim, parts.get(2)),
+                };
+                Ok(Attempt::Granted { fence: text(1).and_then(|t| t.parse().ok()).map(Fence), until, spare })
             }
             (Some(0), Some(left)) => {
                 size_at(4);
@@ -240,6 +247,12 @@ fn waiting_mark(claim: &Claim) -> String {
 /// Whether the claim waits and its wait need not be recorded yet: for these kinds nobody but people looks at the record.
 pub(crate) fn is_brief(claim: &Claim) -> bool {
     claim.brief && claim.wait.is_some() && matches!(claim.kind, Kind::Lock | Kind::Leader)
+}
+
+/// How many fences a grant has reserved.
+fn spare(claim: &Claim, reserved: Option<&Value>) -> u32 {
+    let reserved = reserved.and_then(Value::int).and_then(|n| u32::try_from(n).ok());
+    reserved.filter(|_| claim.kind == Kind::Lock).unwrap_or(0)
 }
 
 /// The order of the attempt of a claim.

@@ -45,7 +45,7 @@ impl Redis {
         let until = self.info.drift.until(self.info.clock().now(), claim.lease);
         let set = ["SET", keys.name(), &token, "NX", "GET", "PX", &lease];
         match self.send_command(keys, &set, order(claim)).await {
-            Ok(Value::Nil) => Ok(Some(Attempt::Granted { fence: None, until })),
+            Ok(Value::Nil) => Ok(Some(Attempt::Granted { fence: None, until, spare: claim.reserve })),
             Ok(Value::Bulk(held)) => {
                 let behind = std::str::from_utf8(&held).ok().and_then(|held| held.parse().ok());
                 // A repeat: the script extends what this claim has already. A token that is no id may be that of a hold.

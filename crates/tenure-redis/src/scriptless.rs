@@ -101,11 +101,11 @@ impl Redis {
             let set = ["SET", keys.name(), &token, "NX", "PX", &lease];
             let order = Order::Attempt { id: claim.id, lease: claim.lease };
             if !matches!(self.send_command(&keys, &set, order).await.map_err(failed)?, Value::Nil) {
-                return Ok(Attempt::Granted { fence: None, until });
+                return Ok(Attempt::Granted { fence: None, until, spare: claim.reserve });
             }
         }
         if self.extend(claim, &keys).await.map_err(failed)? {
-            return Ok(Attempt::Granted { fence: None, until });
+            return Ok(Attempt::Granted { fence: None, until, spare: claim.reserve });
         }
         if claim.holds > 1 {
             return Ok(Attempt::Gone);

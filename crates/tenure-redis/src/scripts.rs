@@ -59,7 +59,7 @@ scripts! {
     }
     joined {
         LOCK_ACQUIRE, LOCK_ACQUIRE_MANY =
-            ("lib/clock" "lib/draw" "lib/holder" => "free/lock_acquire")
+            ("lib/clock" "lib/draw" "lib/range" "lib/holder" => "free/lock_acquire")
             ("lib/extend" "lib/here" "lib/memory" "lib/about" "lib/waiting") ("lib/one_clock") "lock_acquire";
         LOCK_RELEASE, LOCK_RELEASE_MANY =
             ("lib/holder" => "free/lock_release") ("lib/extend" "lib/here" "lib/memory" "lib/waiting") () "lock_release";

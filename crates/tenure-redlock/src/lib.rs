@@ -311,7 +311,7 @@ impl Inner {
             self.release_positions(entry.record_grant(until));
             self.backoffs.clear(&claim.name);
             self.finish_in_background(&entry, round, calls, until);
-            return Ok(Attempt::Granted { fence: None, until });
+            return Ok(Attempt::Granted { fence: None, until, spare: 0 });
         }
         // Attempts not sent yet must not arrive after their release.
         drop(calls);
@@ -405,9 +405,11 @@ impl Inner {
             })
             .await;
         match votes.verdict() {
-            Verdict::Won => {
-                Ok(Attempt::Granted { fence: None, until: self.options.drift.until(sent, claim.lease) })
-            }
+            Verdict::Won => Ok(Attempt::Granted {
+                fence: None,
+                until: self.options.drift.until(sent, claim.lease),
+                spare: 0,
+            }),
             _ if votes.is_gone() => Ok(Attempt::Gone),
             _ => Err(self.unknown(format!("enter {}", claim.name), &votes, limit)),
         }

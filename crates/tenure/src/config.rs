@@ -78,7 +78,8 @@ use raw::{RawConfig, Setting};
 ///
 /// Keys of a source with higher precedence replace those of a lower one, key by key. An address replaces the whole
 /// store: all store keys of lower sources are dropped. Only client keys stay (`lease`, `poll`, `call_timeout`,
-/// `outage`, `close_timeout`, `durability`, `warn_held`, `deadlocks`), unless the address sets them too.
+/// `outage`, `close_timeout`, `durability`, `warn_held`, `local_handover`, `deadlocks`), unless the address sets them
+/// too.
 ///
 /// A key that is unknown, contradictory or not valid for the type of store is an error that names its origin.
 /// Passwords are not shown, neither by `Debug` and `Display` nor in errors.

@@ -45,7 +45,8 @@
 //! `zookeeper://` takes `?session=30s`, `?timeout=3s`, `?tick=2s`, `?prefix=` and `?acl=open`.
 //!
 //! Every address takes `?lease=30s`, `?poll=2s`, `?call_timeout=5s`, `?outage=30s` and `?close_timeout=5s`; a store
-//! with replicas also takes `?durability=replicas:2`. Off by default: `?warn_held=30s` logs holds that last longer,
+//! with replicas also takes `?durability=replicas:2`. Not by default: `?warn_held=30s` logs holds that last longer,
+//! `?local_handover=off` sends each release to the store although a task of the same process waits for the lock,
 //! and `?deadlocks=report` returns an error to an owner that would wait in a cycle.
 //!
 //! # More

@@ -360,14 +360,29 @@ impl<'a> Joined<'a> {
         }
     }
 
-    /// A release that was called and never answered, and holds that were released by their ids.
-    fn find_ends_by_id(&mut self) {
+    /// The entry that was granted last of each hold: one that is passed on has one after the other, with growing fences.
+    pub(crate) fn last_of_each_hold(&self) -> HashMap<&'a str, usize> {
         let mut holds = HashMap::new();
         for (at, entry) in self.entries.iter().enumerate() {
-            if let Some(hold) = entry.hold {
-                holds.insert(hold, at);
+            let Some(hold) = entry.hold else { continue };
+            let last = holds.entry(hold).or_insert(at);
+            let order = |entry: &Entry<'_>| (entry.answered, entry.fence);
+            if order(&self.entries[*last]) <= order(entry) {
+                *last = at;
             }
         }
+        holds
+    }
+
+    /// Whether its hold was granted to another task of its client before, and passed on.
+    pub(crate) fn was_passed_on(&self, entry: &Entry<'a>) -> bool {
+        let before = |other: &Entry<'a>| other.hold == entry.hold && other.fence < entry.fence;
+        entry.hold.is_some() && self.entries.iter().any(before)
+    }
+
+    /// A release that was called and never answered, and holds that were released by their ids.
+    fn find_ends_by_id(&mut self) {
+        let holds = self.last_of_each_hold();
         for other in &self.others {
             let (called, answer) = (other.called, other.answer);
             match other.call {

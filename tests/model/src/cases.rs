@@ -41,7 +41,7 @@ impl Case {
         case(Rule::SuspicionInFlight, World::restart(), Property::Exclusion),
     ];
 
-    /// What a local hand-over needs beside these.
+    /// What passing a hold on within a client needs beside these.
     pub const OF_A_HAND_OVER: [Self; 14] = [
         case(Rule::OneRight, World::hand_over(), Property::NotFreed),
         case(Rule::NoOpenEntry, World::hand_over_shared(), Property::Exclusion),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// One rule. The first part is what the library does, the second what a local hand-over would need.
+/// One rule. The first part is of every hold, the second of those that are passed on within a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rule {
     /// An id whose release was sent is never tried again.
@@ -91,7 +91,7 @@ impl Rule {
         Self::SuspicionInFlight,
     ];
 
-    /// What a local hand-over needs beside these.
+    /// What passing a hold on within a client needs beside these.
     pub const OF_A_HAND_OVER: [Self; 15] = [
         Self::OneRight,
         Self::NoOpenEntry,

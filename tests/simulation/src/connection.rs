@@ -205,8 +205,8 @@ impl Backend for Connection {
             return Err(odd("acquire"));
         };
         Ok(match answer? {
-            Attempt::Granted { fence, .. } => {
-                Attempt::Granted { fence, until: self.info.drift.until(sent, claim.lease) }
+            Attempt::Granted { fence, spare, .. } => {
+                Attempt::Granted { fence, until: self.info.drift.until(sent, claim.lease), spare }
             }
             other => other,
         })

@@ -72,6 +72,8 @@ pub(crate) struct Plan {
     pub(crate) noise: u32,
     /// The rates of the clocks, of the servers and of the clients.
     pub(crate) rates: Vec<f64>,
+    /// For how many milliseconds a client passes a lock on; 0 for not at all.
+    pub(crate) handover: u64,
     /// How long tasks begin something new.
     pub(crate) active: u64,
     pub(crate) faults: Vec<Planned>,
@@ -111,6 +113,7 @@ impl Plan {
             rates: (0..nodes + clients).map(|_| 1.0 + DEVIATION * (rng.f64() * 2.0 - 1.0)).collect(),
             active,
             faults,
+            handover: [0, 20, 200, 200][rng.usize(..4)],
         }
     }
 
@@ -185,8 +188,9 @@ impl fmt::Display for Plan {
         let names: Vec<&str> = self.uses.iter().map(|of| of.name()).collect();
         write!(
             f,
-            "{nodes} servers, {clients} clients of {tasks} tasks, {}, noise {noise}",
-            names.join(", ")
+            "{nodes} servers, {clients} clients of {tasks} tasks, {}, noise {noise}, passed on for {} ms",
+            names.join(", "),
+            self.handover
         )?;
         for Planned { at, to, wrong } in &self.faults {
             write!(f, "; {wrong:?} {at}-{to} ms")?;

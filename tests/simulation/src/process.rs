@@ -64,6 +64,7 @@ impl Process {
             let mut settings = Settings::default();
             settings.lease = LEASE;
             settings.poll = Some(Duration::from_millis(plan.poll()));
+            settings.local_handover = (plan.handover > 0).then(|| Duration::from_millis(plan.handover));
             settings.call_timeout = Duration::from_secs(1);
             settings.outage = Duration::from_secs(3);
             settings.close_timeout = Duration::from_secs(10);

@@ -90,12 +90,14 @@ impl Server {
         let refusal = self.refusal(at);
         let reply = match request {
             Request::Attempt(claim) => Reply::Attempt(refusal.and_then(|()| {
-                let outcome =
-                    self.change(&claim.name, &mut woken, |ledger| ledger.attempt(claim, &process, now))?;
+                let (outcome, last) = self.change(&claim.name, &mut woken, |ledger| {
+                    (ledger.attempt(claim, &process, now), ledger.fence)
+                });
+                let outcome = outcome?;
                 if let Outcome::Granted(_) = outcome {
                     self.note_grant(claim, at);
                 }
-                Ok(attempt(outcome))
+                Ok(attempt(outcome, claim, last))
             })),
             Request::Renew(claims) => Reply::Renew(refusal.map(|()| {
                 let each = claims.iter().map(|claim| {
@@ -188,9 +190,12 @@ fn concerns(effects: &Effects, id: ClientId, topic: Topic) -> bool {
 }
 
 /// Until when it is valid is for the client to say.
-fn attempt(outcome: Outcome) -> Attempt {
+fn attempt(outcome: Outcome, claim: &Claim, last: u64) -> Attempt {
     match outcome {
-        Outcome::Granted(fence) => Attempt::Granted { fence: Some(fence), until: Time::MAX },
+        Outcome::Granted(fence) => {
+            let spare = u32::try_from(last.saturating_sub(fence.0)).unwrap_or(u32::MAX).min(claim.reserve);
+            Attempt::Granted { fence: Some(fence), until: Time::MAX, spare }
+        }
         Outcome::Busy { retry_after, behind, position } => Attempt::Busy { retry_after, behind, position },
         Outcome::Gone => Attempt::Gone,
     }

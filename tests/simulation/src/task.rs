@@ -158,7 +158,7 @@ impl Task {
             Some(Ok(Some(guard))) => {
                 let granted = Granted {
                     fence: guard.fence().map(|fence| fence.0),
-                    hold: Some(guard.id().to_string()),
+                    hold: Some(guard.recorded_id().to_string()),
                     remaining: Some(guard.remaining().as_nanos() as u64),
                 };
                 (Answer::Granted(granted), Some(guard))

@@ -63,8 +63,16 @@ impl Guard {
     }
 
     /// Returns the id of the hold in the store, for [`Lock::renew_by`](crate::Lock::renew_by) and
-    /// [`Lock::release_by`](crate::Lock::release_by).
+    /// [`Lock::release_by`](crate::Lock::release_by). A hold whose id was asked for is not passed on among the tasks of a
+    /// client: see [`Settings::local_handover`](crate::Settings::local_handover).
     pub fn id(&self) -> HoldId {
+        self.hold().passing.name();
+        self.hold().claim.id
+    }
+
+    /// Returns the id for a record of what happened, which nobody uses to name the hold: it may still be passed on.
+    #[doc(hidden)]
+    pub fn recorded_id(&self) -> HoldId {
         self.hold().claim.id
     }
 

@@ -196,8 +196,12 @@ impl MultiLock {
     /// they conflict.
     async fn not_our_own(&self, busy: &Lock, basket: &Basket) -> Result<()> {
         let name = busy.name()?;
-        let same: Vec<_> =
-            basket.lock().iter().filter(|(_, g)| g.name() == name).map(|(_, g)| Some(g.id())).collect();
+        let same: Vec<_> = basket
+            .lock()
+            .iter()
+            .filter(|(_, g)| g.name() == name)
+            .map(|(_, g)| Some(g.hold().claim.id))
+            .collect();
         if !same.is_empty() && busy.holders().await?.iter().any(|h| same.contains(&h.hold_id())) {
             return Err(twice(name));
         }

@@ -306,6 +306,9 @@ pub struct Claim {
     /// of another, and says so by [`Signal::Granted`](crate::backend::Signal::Granted). A later attempt of the claim has
     /// another number, which is the one that counts.
     pub watched: Option<u64>,
+    /// How many fences to reserve beyond that of a new grant, by storing a larger *last*: so often the client may pass the
+    /// hold on among its own tasks. The grant says how many it got.
+    pub reserve: u32,
     /// How many copies must have stored a grant, a re-entry or a renewal before it counts. More than one is only
     /// requested of a store with [`Info::durable`](crate::backend::Info::durable). If a store cannot reach enough of
     /// them in time, it takes a new grant back and returns an error.
@@ -335,6 +338,7 @@ impl Claim {
             stamp: lease,
             brief: false,
             watched: None,
+            reserve: 0,
             durability,
             note: None,
             token: None,

@@ -181,6 +181,9 @@ pub enum Attempt {
         fence: Option<Fence>,
         /// The end of its validity, with drift subtracted.
         until: Time,
+        /// How often the client may pass it on without asking: for each time the store has reserved the next fence, at
+        /// most as many as the claim wants ([`Claim::reserve`]), or has no fences. 0 where it reserves none.
+        spare: u32,
     },
     /// Others hold it or are ahead in the queue.
     Busy {

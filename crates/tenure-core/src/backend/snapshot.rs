@@ -35,6 +35,7 @@ pub enum Query {
 /// holder.foreign = true;
 /// assert_eq!(holder.hold_id(), None); // not an id of ours
 /// seen.holders.push(holder);
+/// assert!(!seen.is_passed_on()); // nor has it reserved fences to pass the lock on
 /// seen.waiters.push(Waiter::new("8d…:3", Mode::Exclusive));
 /// # Ok::<(), tenure::Error>(())
 /// ```
@@ -72,6 +73,16 @@ impl Snapshot {
             size: None,
             count: None,
             unread: None,
+        }
+    }
+
+    /// Whether its holder has reserved the fences up to the last one: then its client may have passed it on among its
+    /// tasks, which the store is not told
+    /// ([`Settings::local_handover`](crate::Settings::local_handover)). Whose fence it is now is between the two.
+    pub fn is_passed_on(&self) -> bool {
+        match self.holders.as_slice() {
+            [holder] => self.family == Family::Lock && holder.fence.is_some() && holder.fence < self.fence,
+            _ => false,
         }
     }
 

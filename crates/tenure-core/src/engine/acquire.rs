@@ -16,6 +16,7 @@ use crate::engine::in_flight::{InFlight, Ran, Undo};
 use crate::engine::limit::{Limit, RETRIES, Wait};
 use crate::engine::mailbox::Grant;
 use crate::engine::reentry::{Slot, SlotUse};
+use crate::engine::relay::Relay;
 use crate::engine::telemetry::{AcquireStats, AcquireTrace};
 
 /// The content of a template: a name, a kind and options. No I/O.
@@ -109,6 +110,7 @@ impl Request {
             stamp: core.stamp(kind),
             brief: false,
             watched: None,
+            reserve: 0,
             durability: terms.durability,
             note: self.note.clone(),
             token: self.token.clone(),
@@ -147,7 +149,15 @@ impl Request {
         let place = waits.filter(|_| self.kind.is_queued());
         let asked = Acquisition::new(&self.engine, terms, owner, deadline);
         let mut heard = true;
+        // Behind those who wait already: the store is not asked once more for each, and nobody is overtaken.
+        let joins = self.kind == Kind::Lock
+            && (wait, by, owner) == (Wait::Forever, None, None)
+            && core.gates.is_joined(name, terms.durability);
         let (mut claim, may_be_queued, mut position) = loop {
+            if joins {
+                heard = false;
+                break (self.claim(name, self.kind, terms, waits), false, None);
+            }
             // Computed again when a revoked attempt starts again.
             let limit = wait.limit(deadline.or(by), &core.settings);
             core.settle(name, limit.end).await;
@@ -177,7 +187,10 @@ impl Request {
             return Ok(None);
         };
         loop {
-            let want = Want::Claim(Arc::new(Claim { wait: Some(wait), ..(*claim).clone() }));
+            let want = Want::Claim(match claim.wait {
+                Some(_) => claim.clone(),
+                None => Arc::new(Claim { wait: Some(wait), ..(*claim).clone() }),
+            });
             let waiting = Waiter::new(&asked, want, position);
             if may_be_queued {
                 waiting.place();
@@ -212,9 +225,9 @@ async fn first(asked: &Acquisition, claim: &Arc<Claim>, stats: &AcquireStats, li
         stats.attempt();
         let call = core.backend.try_acquire(claim);
         let error = match attempt.run(limit.cut, core.patience(claim.lease), call).await? {
-            Ran::Done(Ok(Attempt::Granted { fence, until })) => {
+            Ran::Done(Ok(Attempt::Granted { fence, until, .. })) => {
                 attempt.keep();
-                let entry = admit(asked, claim, fence, until)?;
+                let entry = admit(asked, claim, fence, until, None)?;
                 core.suspect_since(seen, entry.hold());
                 return Ok(Tried::Granted(entry));
             }
@@ -269,6 +282,7 @@ pub(crate) fn admit(
     claim: &Arc<Claim>,
     fence: Option<Fence>,
     until: Time,
+    relay: Option<Relay>,
 ) -> Result<Entry> {
     let core = asked.core();
     let now = core.clock.now();
@@ -282,6 +296,7 @@ pub(crate) fn admit(
             .unavailable(what, format!("the answer took longer than the lease of {lease:?}")));
     }
     let mut hold = Hold::new(asked, claim.clone(), fence, until, now);
+    hold.passing.relay = relay;
     if let Some(limit) = core.settings.warn_held {
         hold.warn_at(now.after(limit));
     }

@@ -57,6 +57,7 @@ impl Engine {
         for limit in [&mut settings.call_timeout, &mut settings.outage, &mut settings.close_timeout] {
             *limit = (*limit).min(YEAR);
         }
+        settings.local_handover = settings.local_handover.map(|d| d.min(YEAR)).filter(|d| !d.is_zero());
         settings.poll = settings.poll.map(|p| p.clamp(Duration::from_millis(1), Duration::from_secs(86_400)));
         let environment = backend.info().environment.clone();
         let id = ClientId::drawn(&environment.chance);

@@ -57,6 +57,9 @@ impl Entry {
                     core.forget(&self.hold, End::Released);
                     return ending?.await.unwrap_or(Err(Error::Closed));
                 }
+                if core.pass_on(&self.hold) {
+                    return Ok(());
+                }
                 let leaving = Leaving { core, hold: Some(&self.hold) };
                 core.forget(&self.hold, End::Released);
                 leaving
@@ -132,6 +135,9 @@ impl Leaving<'_> {
             }
             answer => {
                 self.hold = None;
+                if hold.passing.relay.is_some() {
+                    self.core.gates.left(&hold.claim.name);
+                }
                 if let Err(error) = &answer {
                     self.core.telemetry.release_failed(&hold.claim, error);
                 }
@@ -162,6 +168,9 @@ impl Drop for Entry {
                 core.unnest_in_background(self.hold.claim.clone(), left);
             }
             Leave::Last => {
+                if core.pass_on(&self.hold) {
+                    return;
+                }
                 // In this order for the reasons given in `Core::let_go`.
                 match self.hold.kept_until() {
                     Some(end) => drop(core.end_at(&self.hold, end)),

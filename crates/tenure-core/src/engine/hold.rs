@@ -12,6 +12,7 @@ use crate::engine::acquisition::{Acquisition, Flow};
 use crate::engine::agenda::Place;
 use crate::engine::leases::Leases;
 use crate::engine::mailbox::{Grant, Mailbox};
+use crate::engine::relay::Passing;
 use crate::engine::worker::wake_all;
 
 #[derive(Debug)]
@@ -38,6 +39,7 @@ pub(crate) struct Hold {
     /// Whether the store may have lost it: there was a suspicion, and it was not verified since.
     suspected: AtomicBool,
     pub(crate) leases: Leases,
+    pub(crate) passing: Passing,
     collect_by: AtomicU64,
     /// When to log that it has been held for long.
     warn_at: AtomicU64,
@@ -189,6 +191,7 @@ impl Hold {
             prove_at: AtomicU64::new(u64::MAX),
             suspected: AtomicBool::new(false),
             leases: Leases::new(now, now.after(granted)),
+            passing: Passing::default(),
             collect_by: AtomicU64::new(u64::MAX),
             warn_at: AtomicU64::new(u64::MAX),
             place: Place::nowhere(),
@@ -493,6 +496,7 @@ impl Hold {
             Due::Reclaim
         } else if now.as_nanos() >= self.prove_at.load(SeqCst) {
             self.prove_at.store(u64::MAX, SeqCst);
+            self.passing.asks();
             Due::Prove(if self.renewing(&share) {
                 self.renew_at.store(u64::MAX, SeqCst);
                 self.ask(now, &share)
@@ -506,6 +510,7 @@ impl Hold {
             })
         } else if self.renews(if others { now.after(share.renewal.lease / 10) } else { now }) {
             self.renew_at.store(u64::MAX, SeqCst);
+            self.passing.asks();
             Due::Renew(self.ask(now, &share))
         } else {
             Due::Nothing

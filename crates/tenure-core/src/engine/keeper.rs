@@ -151,6 +151,23 @@ impl Keeper {
         }
     }
 
+    /// Puts a hold in the place of the one that it continues, unless that one is over or a request about it is open.
+    pub(crate) fn replace(&self, before: &Arc<Hold>, next: &Arc<Hold>) -> bool {
+        let event = next.next_event();
+        let mut held = self.held.lock().unwrap();
+        if before.passing.is_asked() || !held.holds.remove(before) {
+            return false;
+        }
+        held.holds.insert(next.clone(), event);
+        held.by_flow.remove(before);
+        held.by_flow.add(next);
+        if event < held.planned {
+            drop(held);
+            self.wake.notify_one();
+        }
+        true
+    }
+
     /// To be called when the next event of a hold may have become sooner. Wakes the keeper if it is before the next check.
     pub(crate) fn sooner(&self, hold: &Arc<Hold>) {
         let event = hold.next_event();
@@ -378,6 +395,9 @@ impl Core {
     pub(crate) fn forget(&self, hold: &Arc<Hold>, end: End) {
         self.keeper.deregister(hold);
         self.waits.remove_hold(hold);
+        if let Some(relay) = hold.passing.relay {
+            self.gates.leave(self, &hold.claim.name, relay.passed);
+        }
         if let Some(owner) = hold.owner {
             self.slots.tidy(owner, &hold.claim.name);
         }

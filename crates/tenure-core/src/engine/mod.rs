@@ -20,6 +20,7 @@ pub(crate) mod limit;
 pub(crate) mod mailbox;
 pub(crate) mod ops;
 pub(crate) mod reentry;
+pub(crate) mod relay;
 pub(crate) mod releases;
 pub(crate) mod renewals;
 mod settings;

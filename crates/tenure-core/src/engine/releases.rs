@@ -159,6 +159,7 @@ impl Core {
             // First, so that a program exports it that closes its client and then ends.
             drop(span);
             drop(pending);
+            core.gates.left(&claim.name);
             released
         };
         // Without a thread nothing can be released; the hold ends with its lease.

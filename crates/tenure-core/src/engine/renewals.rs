@@ -53,6 +53,7 @@ impl Core {
     /// Applies the answer to a renewal to its hold.
     fn keeps(&self, proof: &Proof, answer: &Renewal, sent: Time) -> Kept {
         let Proof { hold, ask, suspicion } = proof;
+        hold.passing.answered();
         if matches!(answer, Renewal::Held { .. }) {
             hold.leases.confirm(sent, ask.claim.lease);
             if *suspicion {
@@ -74,6 +75,7 @@ impl Core {
 
     fn renew_again(&self, proof: &Proof) -> Kept {
         let Proof { hold, suspicion, .. } = proof;
+        hold.passing.answered();
         let pause = (proof.lease() / 20).clamp(Duration::from_millis(10), LOOK);
         let again = self.clock.now().after(pause);
         if *suspicion {

@@ -360,6 +360,10 @@ impl Ledger {
         // A read under the owner's own write keeps the writer's fence.
         let fence = under.map_or_else(|| now.wall.max(self.fence + 1), |writer| writer.fence);
         self.fence = self.fence.max(fence);
+        if claim.kind == Kind::Lock {
+            // From the clock, so that the last fence does not run away from it, however often this is done.
+            self.fence = self.fence.max(now.wall.saturating_add(claim.reserve.into()));
+        }
         self.holders.push(Holder {
             id: claim.id,
             kind: claim.kind,

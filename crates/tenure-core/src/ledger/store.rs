@@ -130,8 +130,11 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
         }
         let store = self.turn().await;
         let (sent, suspicions) = (info.clock().now(), info.suspicion.times());
-        let (outcome, size) = store
-            .update(&claim.name, |ledger, now| (ledger.attempt(claim, &self.process, now), ledger.size))
+        let (outcome, size, last) = store
+            .update(&claim.name, |ledger, now| {
+                let outcome = ledger.attempt(claim, &self.process, now);
+                (outcome, ledger.size, ledger.fence)
+            })
             .await?;
         let outcome = outcome.map_err(|refusal| info.locate(refusal))?;
         if let Some(size) = size {
@@ -146,7 +149,10 @@ impl<S: LedgerStore> Backend for Ledgered<S> {
         }
         Ok(match outcome {
             Outcome::Granted(fence) => {
-                Attempt::Granted { fence: Some(fence), until: info.drift.until(sent, claim.lease) }
+                // The last fence is that of the only holder, or the end of what was reserved for it.
+                let spare =
+                    u32::try_from(last.saturating_sub(fence.0)).unwrap_or(u32::MAX).min(claim.reserve);
+                Attempt::Granted { fence: Some(fence), until: info.drift.until(sent, claim.lease), spare }
             }
             Outcome::Busy { retry_after, behind, position } => {
                 Attempt::Busy { retry_after, behind, position }

@@ -4,6 +4,7 @@ mod clock;
 mod counts;
 mod deadlocks;
 mod durability;
+mod handover;
 mod keeping;
 mod latches;
 mod limits;

@@ -5,13 +5,13 @@ local id, lease, holds = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local function grant()
   local _, micros = clock()
-  local fence = draw(fences, ARGV[4], micros)
+  local fence, spare = draw_range(fences, ARGV[4], micros, tonumber(ARGV[9]))
   redis.call('HSET', name, id, 1, id .. RECORD, fence .. ' ' .. micros .. ' 0 ' .. ARGV[5])
   redis.call('PEXPIRE', name, lease)
   if ARGV[8] ~= '' then
     redis.pcall(ARGV[7], ARGV[8], '1')
   end
-  return {1, fence}
+  return {1, fence, spare}
 end
 
 local left = redis.call('PTTL', name)

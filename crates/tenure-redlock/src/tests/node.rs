@@ -107,7 +107,7 @@ impl Server {
             None if claim.holds > 1 => Ok(Attempt::Gone),
             _ => {
                 self.extend(claim.id, claim.lease);
-                Ok(Attempt::Granted { fence: None, until: Time::MAX })
+                Ok(Attempt::Granted { fence: None, until: Time::MAX, spare: 0 })
             }
         }
     }

@@ -74,7 +74,7 @@ impl Store {
                 .confirm_alive()
                 .await
                 .map_err(|error| unknown_if_node_may_exist(&attempt, error, true))?;
-            return Ok(Attempt::Granted { fence: Some(fence), until });
+            return Ok(Attempt::Granted { fence: Some(fence), until, spare: 0 });
         }
         if claim.holds > 1 || attempt.is_released {
             return Ok(Attempt::Gone);
@@ -121,7 +121,7 @@ impl Store {
                 // After a long silence it takes two round trips to confirm that the session lives. The lock is held
                 // meanwhile, and a repeated attempt finds it.
                 match session.confirm_alive().await {
-                    Ok(until) => Ok(Attempt::Granted { fence: Some(fence), until }),
+                    Ok(until) => Ok(Attempt::Granted { fence: Some(fence), until, spare: 0 }),
                     Err(error) => Err(unknown_if_node_may_exist(&attempt, error, true)),
                 }
             }

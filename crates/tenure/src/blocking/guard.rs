@@ -80,9 +80,16 @@ impl Guard {
     }
 
     /// Returns the id of the hold in the store, for [`Lock::renew_by`](super::Lock::renew_by) and
-    /// [`Lock::release_by`](super::Lock::release_by).
+    /// [`Lock::release_by`](super::Lock::release_by). A hold whose id was asked for is not passed on among the tasks of a
+    /// client: see [`Settings::local_handover`](crate::Settings::local_handover).
     pub fn id(&self) -> HoldId {
         self.inner.id()
+    }
+
+    /// Returns the id for a record of what happened, which nobody uses to name the hold: it may still be passed on.
+    #[doc(hidden)]
+    pub fn recorded_id(&self) -> HoldId {
+        self.inner.recorded_id()
     }
 
     /// Returns the fencing token: larger than that of every earlier grant of this name. `None` where the store has none.

@@ -306,6 +306,7 @@ mod tests {
             ("memory:?durability=replicas:2", "durability replicas:2 is not supported"),
             ("memory:?durabilty=master", "did you mean durability?"),
             ("memory:?warn_held=30", "is not a duration"),
+            ("memory:?local_handover=no", "is not a duration"),
             ("memory:?deadlocks=yes", "\"yes\" is no way to treat deadlocks"),
             ("memory:?deadlock=report", "did you mean deadlocks?"),
         ] {
@@ -316,6 +317,12 @@ mod tests {
 
     #[tokio::test]
     async fn settings_in_the_address_win() {
+        for (set, bound) in [("5ms", Some(5)), ("20ms", Some(20)), ("0s", None), ("off", None)] {
+            let client = connect(&format!("memory:?local_handover={set}")).await.unwrap();
+            assert_eq!(client.settings().local_handover, bound.map(Duration::from_millis), "{set}");
+        }
+        let default = connect("memory:").await.unwrap().settings().local_handover;
+        assert_eq!(default, Some(Duration::from_millis(5)));
         let client = connect("memory:?lease=3s&poll=100ms&durability=master&warn_held=1m&deadlocks=report");
         let client = client.await.unwrap();
         assert_eq!(client.settings().warn_held, Some(Duration::from_secs(60)));

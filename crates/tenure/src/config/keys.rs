@@ -140,6 +140,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("close_timeout", Scope::Client, ValueType::Duration, StoreType::ALL),
     key("durability", Scope::Client, ValueType::Text, StoreType::ALL),
     key("warn_held", Scope::Client, ValueType::Duration, StoreType::ALL),
+    key("local_handover", Scope::Client, ValueType::Text, StoreType::ALL),
     key("deadlocks", Scope::Client, ValueType::Text, StoreType::ALL),
 ];
 

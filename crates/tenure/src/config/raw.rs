@@ -410,6 +410,11 @@ impl RawConfig {
         if !warn_held.is_zero() {
             settings.warn_held = Some(warn_held);
         }
+        if let Some(bound) = self.take("local_handover") {
+            let is_off = bound.value == "off";
+            settings.local_handover =
+                if is_off { None } else { Some(bound.duration()?).filter(|d| !d.is_zero()) };
+        }
         if let Some(deadlocks) = self.take("deadlocks") {
             settings.deadlocks = deadlocks.value.parse().map_err(|e| deadlocks.error(e))?;
         }

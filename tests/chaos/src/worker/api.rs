@@ -85,7 +85,7 @@ macro_rules! held {
             }
 
             fn id(&self) -> Option<HoldId> {
-                Some(<$guard>::id(self))
+                Some(<$guard>::recorded_id(self))
             }
 
             fn detach(self) -> HoldId {

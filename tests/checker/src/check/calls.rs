@@ -52,13 +52,14 @@ fn outlives_lease(context: &Context<'_>, at: usize) -> Option<Violation> {
 }
 
 /// Granted while nothing can be granted, or busy while nothing can be answered. An entry into a hold may be granted
-/// without the store.
+/// without the store, and so may a hold that is passed on.
 fn unanswerable(context: &Context<'_>, at: usize) -> Option<Violation> {
     let entry = context.entry(at);
     let span = (entry.called, entry.answered?);
+    let needs_no_store = || entry.owner_is_named || context.joined.was_passed_on(entry);
     let is_in = |out: &crate::conditions::Out| out.covers(entry.id.process, span.0, span.1);
     let what = match entry.outcome {
-        Outcome::Granted if !entry.owner_is_named && is_in(&context.conditions.unavailable) => "was granted",
+        Outcome::Granted if is_in(&context.conditions.unavailable) && !needs_no_store() => "was granted",
         Outcome::Busy | Outcome::TimedOut if is_in(&context.conditions.silent) => "was answered busy",
         _ => return None,
     };

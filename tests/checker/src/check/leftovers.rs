@@ -15,8 +15,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut Report) {
     if joined.inspected.is_empty() {
         return;
     }
-    let holds: HashMap<&str, usize> =
-        joined.entries.iter().enumerate().filter_map(|(at, entry)| Some((entry.hold?, at))).collect();
+    let holds = joined.last_of_each_hold();
     let clients: HashMap<&str, u32> = joined
         .processes
         .iter()
@@ -56,8 +55,8 @@ fn of_entry(context: &Context<'_>, entry: &Entry<'_>, at: u64) -> Verdict {
         || context.joined.processes.get(&entry.id.process).is_some_and(|process| process.killed.is_some());
     let Some((_, to)) = context.conditions.occupied(&context.joined, entry) else { return Verdict::Fine };
     match entry.ending {
-        // Another entry of its owner may still be inside.
-        Ending::Released { .. } if entry.owner_is_named && shares(context, entry, at) => Verdict::Fine,
+        // Another entry of its owner may still be inside, or the task that it was passed on to.
+        Ending::Released { .. } if shares(context, entry, at) => Verdict::Fine,
         Ending::Released { answered, .. } | Ending::Freed { answered } if answered < at && to <= answered => {
             Verdict::Left("its release was confirmed")
         }
@@ -72,7 +71,8 @@ fn shares(context: &Context<'_>, entry: &Entry<'_>, at: u64) -> bool {
     let mut others = context.joined.of_name[entry.name].iter().map(|other| context.entry(*other));
     others.any(|other| {
         let inside = context.conditions.occupied(&context.joined, other);
-        other.owner == entry.owner && other.id != entry.id && inside.is_some_and(|(_, to)| to >= at)
+        let is_same = other.hold == entry.hold || (entry.owner_is_named && other.owner == entry.owner);
+        is_same && other.id != entry.id && inside.is_some_and(|(_, to)| to >= at)
     })
 }
 

@@ -65,6 +65,7 @@ mod latch;
 mod multi;
 mod names;
 mod oracle;
+mod passed_on;
 mod permits;
 mod processes;
 mod replies;
@@ -86,6 +87,7 @@ pub fn all() -> Vec<Case> {
     all.extend(holding::cases());
     all.extend(latch::cases());
     all.extend(multi::cases());
+    all.extend(passed_on::cases());
     all.extend(names::cases());
     all.extend(oracle::cases());
     all.extend(permits::cases());

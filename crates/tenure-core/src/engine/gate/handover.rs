@@ -67,7 +67,7 @@ impl Run {
         if !is_enough(until, now, claim, &first.asked.terms) {
             return false;
         }
-        let entry = match admit(&first.asked, claim, granted.fence, until) {
+        let entry = match admit(&first.asked, claim, granted.fence, until, None) {
             Ok(entry) => entry,
             // Its id is dead: it must not try again.
             Err(error) => {

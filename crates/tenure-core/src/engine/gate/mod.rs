@@ -3,6 +3,7 @@
 //! waiters.
 
 mod handover;
+mod pause;
 mod queue;
 mod run;
 
@@ -55,6 +56,10 @@ impl Want {
         matches!(self, Self::Claim(claim) if matches!(claim.kind, Kind::Read { .. }))
     }
 
+    fn is_lock(&self) -> bool {
+        matches!(self, Self::Claim(claim) if claim.kind == Kind::Lock)
+    }
+
     fn label(&self) -> KindLabel {
         match self {
             Self::Claim(claim) => claim.kind.into(),
@@ -72,8 +77,8 @@ impl Want {
 pub(crate) struct Waiter {
     /// Its number, unique within the client.
     n: u64,
-    asked: Acquisition,
-    mailbox: Arc<Mailbox>,
+    pub(crate) asked: Acquisition,
+    pub(crate) mailbox: Arc<Mailbox>,
     want: Want,
     since: Instant,
     /// Whether the store has answered its first attempt.
@@ -107,6 +112,21 @@ impl Waiter {
     /// Marks that the store may have an entry for it, which must be undone when it gives up.
     pub(crate) fn place(&self) {
         self.mailbox.place();
+    }
+
+    /// Returns its claim, if it waits for a hold.
+    pub(crate) fn claim(&self) -> Option<&Arc<Claim>> {
+        match &self.want {
+            Want::Claim(claim) => Some(claim),
+            Want::Take { .. } => None,
+        }
+    }
+
+    /// Gives up the position that it may have in the store's queue.
+    pub(crate) fn leave_place(&self, core: &Arc<Core>) {
+        if self.mailbox.is_placed() {
+            leave_place(core, &self.want);
+        }
     }
 
     /// The durability that it asks for: if there are too few replicas, the store fails for this waiter and not for
@@ -177,11 +197,7 @@ pub(crate) async fn wait(
     let (n, mailbox, durability) = (waiter.n, waiter.mailbox.clone(), waiter.durability());
     let since = waiter.since;
     let deadline = waiter.asked.deadline;
-    let _seen = waiter.show(core, name).inspect_err(|_| {
-        if waiter.mailbox.is_placed() {
-            leave_place(core, &waiter.want);
-        }
-    })?;
+    let _seen = waiter.show(core, name).inspect_err(|_| waiter.leave_place(core))?;
     let _counted = core.telemetry.waiting(waiter.want.label());
     trace.waits();
     let gate = core.gates.join(core, name, waiter)?;
@@ -253,16 +269,28 @@ impl Gates {
         let mut queue = gate.queue.lock().unwrap();
         #[cfg(test)]
         queue.looked_at.clone_from(&self.looked_at);
-        queue.push(waiter);
+        let tells = queue.join(waiter) || owner.is_some();
         drop((queue, gates));
         gate.recheck.lock().unwrap().extend(owner);
         if new {
             // Outside the lock: if the runtime has ended, the task is dropped right here, and removes its gate.
             runtime.spawn(Run::new(core, name, &gate).run());
-        } else {
+        } else if tells {
             gate.wake.notify_one();
         }
         Ok(gate)
+    }
+
+    /// Returns the gate of a name, if anybody waits there.
+    pub(crate) fn of(&self, name: &Name) -> Option<Arc<Gate>> {
+        self.by_name.lock().unwrap().get(name).cloned()
+    }
+
+    /// Whether a new waiter for the lock `name` may wait at its gate without an attempt of its own: others wait there for
+    /// the same, and the store has not failed for them.
+    pub(crate) fn is_joined(&self, name: &Name, durability: Durability) -> bool {
+        let gates = self.by_name.lock().unwrap();
+        gates.get(name).is_some_and(|gate| gate.queue.lock().unwrap().is_joined(durability))
     }
 
     /// Makes the waiters of an owner that has acquired `name` try to re-enter.
@@ -270,6 +298,23 @@ impl Gates {
         let gates = self.by_name.lock().unwrap();
         if let Some(gate) = gates.get(name) {
             gate.recheck.lock().unwrap().insert(owner);
+            gate.wake.notify_one();
+        }
+    }
+
+    /// A hold of `name` that might have been passed on is going to be released.
+    pub(crate) fn leave(&self, core: &Core, name: &Name, was_passed: bool) {
+        if let Some(gate) = self.of(name) {
+            let most = core.longest_pause();
+            gate.queue.lock().unwrap().pause.releases(Instant::now(), most, was_passed);
+            gate.wake.notify_one();
+        }
+    }
+
+    /// The release of a hold of `name` was executed.
+    pub(crate) fn left(&self, name: &Name) {
+        if let Some(gate) = self.of(name) {
+            gate.queue.lock().unwrap().pause.released();
             gate.wake.notify_one();
         }
     }
@@ -300,9 +345,7 @@ impl Gates {
         }
         drop(gates);
         let all = gate.queue.lock().unwrap().take_all();
-        for waiter in all.gone.iter().filter(|waiter| waiter.mailbox.is_placed()) {
-            leave_place(core, &waiter.want);
-        }
+        all.gone.iter().for_each(|waiter| waiter.leave_place(core));
         gate.fail_some(&all.gone, error);
     }
 
@@ -331,6 +374,21 @@ impl Gate {
     /// who came at `since`.
     fn error(&self, core: &Core, durability: Durability, since: Instant) -> Option<Error> {
         self.queue.lock().unwrap().error(durability, since, core.settings.call_timeout / 5, core)
+    }
+
+    /// Takes out the first one that waits, if `serve` can give it what it waits for.
+    pub(crate) fn take<T>(&self, serve: impl FnOnce(&Waiter) -> Option<T>) -> Option<(Waiter, T)> {
+        let mut queue = self.queue.lock().unwrap();
+        let first = queue.all().find(|waiter| waiter.mailbox.is_waiting())?;
+        let (n, served) = (first.n, serve(first)?);
+        let waiter = queue.remove(n)?;
+        // Who comes next has to be placed, unless the gate looks again anyway.
+        let looks = queue.pause.until(Instant::now()).is_some();
+        drop(queue);
+        if !looks {
+            self.wake.notify_one();
+        }
+        Some((waiter, served))
     }
 
     /// Fails all waiters.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Waiter;
+use super::pause::Pause;
 use crate::backend::{Backoff, Durability, Error};
 use crate::engine::acquisition::Flow;
 use crate::engine::core::Core;
@@ -38,6 +39,10 @@ pub(super) struct Queue {
     /// Since when a request to the store has been unanswered.
     asked: Option<Instant>,
     turn: i64,
+    /// When the gate does not try.
+    pub(super) pause: Pause,
+    /// When the gate looks next, if it sleeps.
+    pub(super) planned: Option<Instant>,
     /// How many waiters were examined.
     #[cfg(test)]
     pub(super) looked_at: std::sync::Arc<std::sync::atomic::AtomicU64>,
@@ -68,6 +73,19 @@ impl Queue {
 
     pub(super) fn len(&self) -> usize {
         self.waiters.len()
+    }
+
+    /// Adds a new waiter. Returns whether the gate has to look: not if it is one more lock behind others, and not due before
+    /// the gate looks anyway.
+    pub(super) fn join(&mut self, waiter: Waiter) -> bool {
+        let (n, is_lock, due) = (waiter.n, waiter.want.is_lock(), waiter.times().min());
+        self.push(waiter);
+        let is_first = self.waiters.first_key_value().is_some_and(|(_, first)| first.n == n);
+        let is_seen = self.planned.is_some_and(|planned| due.is_none_or(|due| planned <= due));
+        let paused = self.pause.until(Instant::now()).is_some();
+        // The store may fail for those before it, and not for this one.
+        let is_alike = self.by_durability.len() == 1;
+        !(is_lock && is_alike && is_seen && (paused || !is_first))
     }
 
     /// Adds a waiter by its position in the store's queue, or at the end if it has none.
@@ -119,6 +137,15 @@ impl Queue {
             }
         }
         Some(waiter)
+    }
+
+    /// Whether a new waiter for a lock may join without an attempt of its own.
+    pub(super) fn is_joined(&self, durability: Durability) -> bool {
+        let is_joined = match self.waiters.first_key_value() {
+            Some((_, first)) => first.want.is_lock() && first.durability() == durability,
+            None => self.pause.until(Instant::now()).is_some(),
+        };
+        is_joined && !self.failing.contains_key(&durability)
     }
 
     /// Moves a waiter according to its position in the store.

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, sleep_until};
 
 use super::handover::{Granted, Look};
-use super::{Gate, Waiter, Want, leave_place};
+use super::{Gate, Waiter, Want};
 use crate::backend::{
     Attempt, Claim, CountOp, Counter, Error, HoldId, Interest, Liveness, Name, Renewal, Result, Watch,
 };
@@ -21,6 +21,7 @@ use crate::engine::entry::Entry;
 use crate::engine::limit::Limit;
 use crate::engine::mailbox::{Grant, Letter};
 use crate::engine::reentry::SlotUse;
+use crate::engine::relay::Relay;
 
 /// The maximum number of concurrent attempts of a gate.
 const BURST: usize = 64;
@@ -101,6 +102,9 @@ impl Run {
             self.sweep();
             let front = self.front();
             let Some(first) = front.first() else {
+                if self.gate.queue.lock().unwrap().is_empty() && self.pause().await {
+                    continue;
+                }
                 if self.core.gates.retire(&self.name, &self.gate) {
                     self.retired = true;
                     return;
@@ -109,6 +113,9 @@ impl Run {
                 self.sleep(None, None).await;
                 continue;
             };
+            if first.want.is_lock() && self.pause().await {
+                continue;
+            }
             self.gate.queue.lock().unwrap().asks(Some(Instant::now()));
             // Watch before the attempt, or a release in between is missed.
             self.subscribe(first).await;
@@ -133,6 +140,34 @@ impl Run {
         }
     }
 
+    /// Waits until something changes or the pause is over. Returns `false` if there is none.
+    async fn pause(&mut self) -> bool {
+        let until = {
+            let now = Instant::now();
+            let mut queue = self.gate.queue.lock().unwrap();
+            let Some(until) = queue.pause.until(now).filter(|_| self.core.check_open().is_ok()) else {
+                return false;
+            };
+            let until = queue.timer(now).map_or(until, |at| at.min(until));
+            queue.planned = Some(until);
+            until
+        };
+        let signal = async {
+            match &mut self.watch {
+                Some(watch) => watch.signal().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = signal => self.gate.queue.lock().unwrap().pause.signalled(Instant::now()),
+            () = sleep_until(until) => {}
+            () = self.gate.wake.notified() => {}
+        }
+        self.gate.queue.lock().unwrap().planned = None;
+        true
+    }
+
     /// Removes those who no longer wait, and ends the waits whose deadline has passed.
     fn sweep(&self) {
         let core = &self.core;
@@ -142,9 +177,7 @@ impl Run {
         }
         for waiter in over.gone {
             // Before it is told, or the process might end in between.
-            if waiter.mailbox.is_placed() {
-                leave_place(core, &waiter.want);
-            }
+            waiter.leave_place(core);
             let error = self.gate.error(core, waiter.durability(), waiter.since);
             // Fails if the waiter already got another letter.
             let _ = waiter.mailbox.deliver(error.map_or(Letter::TimedOut, Letter::Failed));
@@ -291,12 +324,18 @@ impl Run {
             waiter.mailbox.place();
         }
         waiter.mailbox.stats.attempt();
-        let seen = self.core.suspicions();
+        let (seen, sent) = (self.core.suspicions(), self.core.clock.now());
         let letter = match &waiter.want {
             Want::Claim(claim) => match self.attempt(waiter, claim, place).await {
-                Ok(Attempt::Granted { fence, until }) => {
-                    match admit(&waiter.asked, claim, fence, until) {
+                Ok(Attempt::Granted { fence, until, spare }) => {
+                    let bound = self.core.settings.local_handover.unwrap_or_default();
+                    let relay = Relay::new(sent, bound, seen, spare);
+                    match admit(&waiter.asked, claim, fence, until, relay) {
                         Ok(entry) => {
+                            if relay.is_some() {
+                                let until = Instant::now() + self.core.longest_pause();
+                                self.gate.queue.lock().unwrap().pause.passes_on(until);
+                            }
                             self.core.suspect_since(seen, entry.hold());
                             self.settle_owner(waiter, &entry);
                             Letter::Grant(Grant::Entry(entry))
@@ -308,6 +347,9 @@ impl Run {
                 }
                 Ok(Attempt::Busy { retry_after, behind, position }) => {
                     waiter.mailbox.stats.busy(behind);
+                    if behind.is_none_or(|id| id.client != self.core.id) {
+                        self.gate.queue.lock().unwrap().pause.sees_others(Instant::now());
+                    }
                     if let Some(position) = position.filter(|_| waiter.want.is_queued()) {
                         self.gate.queue.lock().unwrap().put(waiter.n, position);
                     }
@@ -329,9 +371,7 @@ impl Run {
                 }
                 Err(error) => {
                     // A script may have queued it before it failed.
-                    if waiter.mailbox.is_placed() {
-                        leave_place(&self.core, &waiter.want);
-                    }
+                    waiter.leave_place(&self.core);
                     Letter::Failed(error)
                 }
             },
@@ -375,7 +415,8 @@ impl Run {
         let brief = !claim.kind.is_queued() && waiter.since.elapsed() < BRIEF;
         let look = self.looked.filter(|(id, _)| place && *id == claim.id);
         let watched = look.map(|(_, look)| look.attempt);
-        self.core.backend.try_acquire(&Claim { wait, brief, watched, ..claim.clone() }).await
+        let reserve = self.core.reserves(waiter);
+        self.core.backend.try_acquire(&Claim { wait, brief, watched, reserve, ..(*claim).clone() }).await
     }
 
     /// Puts a letter into the waiter's mailbox and removes the waiter from the queue.
@@ -453,9 +494,7 @@ impl Run {
                 }
                 Err(error) => Letter::Failed(error),
             };
-            if waiter.mailbox.is_placed() {
-                leave_place(&self.core, &waiter.want);
-            }
+            waiter.leave_place(&self.core);
             self.hand_over(&waiter, letter);
         }
     }
@@ -480,10 +519,12 @@ impl Run {
             self.sweep();
             let now = Instant::now();
             let (same, next) = {
-                let queue = self.gate.queue.lock().unwrap();
+                let mut queue = self.gate.queue.lock().unwrap();
                 let same = queue.ready(now).next().map(|w| w.n) == first.map(|w| w.n);
                 let again = again.then(|| now + AGAIN);
-                (same && !queue.is_empty(), queue.timer(now).into_iter().chain(again).min())
+                let next = queue.timer(now).into_iter().chain(again).min();
+                queue.planned = Some(next.map_or(poll_at, |at| at.min(poll_at)));
+                (same && !queue.is_empty(), next)
             };
             if !same || now >= poll_at || self.gate.suspicion.load(SeqCst) {
                 return;

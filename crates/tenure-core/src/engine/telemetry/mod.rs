@@ -104,6 +104,8 @@ impl Call {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
     Released,
+    /// Its name is held on by another task of the client.
+    PassedOn,
     Dropped,
     Detached,
     Lost(LostReason),
@@ -149,6 +151,7 @@ impl Telemetry {
         meter.hold_seconds.record(held);
         let how = match end {
             End::Released => "released",
+            End::PassedOn => "passed on",
             End::Dropped => "dropped",
             End::Detached => "detached",
             End::Lost(reason) => {

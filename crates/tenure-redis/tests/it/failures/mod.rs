@@ -10,6 +10,7 @@ mod holder;
 mod joined;
 mod nat;
 mod network;
+mod range;
 mod records;
 mod redisson_defects;
 mod replies;
