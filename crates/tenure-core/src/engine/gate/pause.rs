@@ -19,6 +19,8 @@ pub(super) struct Pause {
     signals: u32,
     /// When others were seen.
     seen: Option<Instant>,
+    /// Whether it is for others.
+    stands_back: bool,
     /// How many holds were released since the gate stood back.
     released: u32,
 }
@@ -34,23 +36,23 @@ impl Pause {
         (self.until, self.signals) = (Some(until), 0);
     }
 
-    /// A hold that might have been passed on is going to be released, and others wait here for it. If it was passed on,
-    /// others come first: the gate stands back for as long as holds are passed on. It waits for the signal of its own
-    /// release in any case, and, if it stands back, for that of the next holder.
+    /// A hold that was granted here is going to be released. If it was passed on and others were seen, they come first: the gate stands back for
+    /// as long as holds are passed on. It waits for the signal of its own release in any case, and, if it stands back, for
+    /// that of the next holder.
     pub(super) fn releases(&mut self, now: Instant, bound: Duration, was_passed: bool) {
         self.released += u32::from(was_passed);
         let present = self.seen.is_some_and(|seen| now < seen + PRESENT);
-        let stands_back = was_passed && (present || self.released > UNSEEN);
-        if stands_back {
+        self.stands_back = was_passed && (present || self.released > UNSEEN);
+        if self.stands_back {
             self.released = 0;
         }
-        (self.until, self.signals) = (Some(now + bound), 1 + u32::from(stands_back));
+        (self.until, self.signals) = (Some(now + bound), 1 + u32::from(self.stands_back));
     }
 
     /// The release was executed: nothing is waited for unless the gate stands back.
     pub(super) fn released(&mut self) {
-        if self.signals == 1 {
-            self.until = None;
+        if self.signals > 0 && !self.stands_back {
+            (self.until, self.signals) = (None, 0);
         }
     }
 
@@ -59,7 +61,7 @@ impl Pause {
         match self.signals {
             0 => {}
             1 => {
-                if self.released == 0 {
+                if self.stands_back {
                     self.seen = Some(now);
                 }
                 (self.until, self.signals) = (None, 0);
@@ -93,6 +95,17 @@ mod tests {
         assert_eq!(pause.until(now), Some(now + BOUND), "that was its own release");
         pause.signalled(now);
         assert_eq!(pause.until(now), None, "the other one has released");
+    }
+
+    #[test]
+    fn the_signal_of_its_own_release_is_of_nobody_else() {
+        let (mut pause, now) = (Pause::default(), Instant::now());
+        for _ in 0..3 {
+            pause.releases(now, BOUND, false);
+            pause.signalled(now);
+            pause.released();
+            assert_eq!(pause.until(now), None, "nobody else was seen");
+        }
     }
 
     #[test]
