@@ -17,6 +17,7 @@ fn every_test_is_named_in_the_documents() {
 fn every_pointer_leads_somewhere() {
     tests().assert_named_exist(&[
         "replies::",
+        "handover::a_release_passes",
         "fair::",
         "holding::",
         "latch::",

@@ -241,9 +241,10 @@ async fn an_attempt_executed_late_is_found_by_who_is_in_front() {
     ] {
         let held = lock.acquire().await.unwrap();
         let mut attempts = Attempts::new(&harness);
+        // With a limit, so that each looks for itself before it waits behind others.
         let waits = || {
             let lock = lock.clone();
-            tokio::spawn(async move { lock.acquire().await.unwrap() })
+            tokio::spawn(async move { lock.try_acquire_for(FAR).await.unwrap().unwrap() })
         };
         // Once for itself, and once at the gate, when it listens.
         let front = waits();
@@ -276,9 +277,10 @@ async fn an_attempt_executed_late_is_found_when_it_comes_to_wait() {
     let client = Client::with(open(network.options()).await, woken_only());
     let held = client.lock("x").acquire().await.unwrap();
     let mut attempts = Attempts::new(&harness);
+    // With a limit, so that each looks for itself before it waits behind others.
     let waits = || {
         let lock = client.lock("x");
-        tokio::spawn(async move { lock.acquire().await.unwrap() })
+        tokio::spawn(async move { lock.try_acquire_for(FAR).await.unwrap().unwrap() })
     };
     let front = waits();
     attempts.until(2).await;
