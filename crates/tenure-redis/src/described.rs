@@ -47,9 +47,14 @@ impl Described {
         due
     }
 
-    /// Whether a hold that is released has a record.
-    pub(crate) fn take(&self, id: HoldId) -> bool {
-        self.0.lock().unwrap().remove(&id).is_some()
+    /// Whether a hold has a record.
+    pub(crate) fn has(&self, id: HoldId) -> bool {
+        self.0.lock().unwrap().contains_key(&id)
+    }
+
+    /// It was released, or never came to be.
+    pub(crate) fn forget(&self, id: HoldId) {
+        self.0.lock().unwrap().remove(&id);
     }
 }
 
@@ -77,7 +82,9 @@ mod tests {
             assert!(now.since(written) + claim.lease <= Described::lasts(&claim), "it lasts until the next");
         }
         assert!((10..50).contains(&times), "{times} of 1000 renewals");
-        assert!(described.take(claim.id) && !described.take(claim.id));
+        assert!(described.has(claim.id));
+        described.forget(claim.id);
+        assert!(!described.has(claim.id));
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl Redis {
         let (left_text, lease) = (left.to_string(), millis(claim.lease).to_string());
         let (about, waiters, stamps) = (keys.about(), keys.waiters(), keys.stamps());
         let (publish, channel) = (self.transport.publish_command(), keys.plain_channel());
-        let described = if left == 0 && self.described.take(claim.id) { "1" } else { "" };
+        let described = if left == 0 && self.described.has(claim.id) { "1" } else { "" };
         let args = [&*token, &id, &left_text, &lease, publish, &channel, described];
         let on = [keys.name(), &about, &waiters, &stamps];
         Call::new(&scripts::PLAIN_RELEASE, &on, &args, Order::Unordered)

@@ -24,8 +24,10 @@ impl Redis {
         if !found_nothing || !lock || left > 0 || claim.wait.is_some() {
             return Ok(sent);
         }
+        let certain = matches!(&sent, Ok(answer) if answer.certain);
         let call = self.redisson_release(claim, left, keys, true)?;
-        Ok(Box::pin(self.transport.call_after_attempt(claim.id, call)).await)
+        let again = Box::pin(self.transport.call_after_attempt(claim.id, call)).await;
+        Ok(again.map(|answer| Answer { certain: certain && answer.certain, ..answer }))
     }
 
     /// The call that releases a claim, which `waits` or holds.

@@ -80,7 +80,9 @@ impl Redis {
         order: Order,
     ) -> std::result::Result<Value, Failure> {
         let all: Vec<&[u8]> = all.iter().map(|w| w.as_bytes()).collect();
-        self.transport.ordered_command(To::Key(keys.name().as_bytes()), &all, order).await
+        // Where scripts run, the release of what was granted is one, and does not go to a node that a slot is moving to.
+        let follows_ask = !matches!(self.scriptless.get(), Some(None));
+        self.transport.ordered_command(To::Key(keys.name().as_bytes()), &all, order, follows_ask).await
     }
 
     pub(crate) async fn acquire_scriptless(&self, claim: &Claim) -> Result<Attempt> {

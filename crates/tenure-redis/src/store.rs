@@ -186,7 +186,13 @@ impl Backend for Redis {
         };
         let until = self.info.drift.until(self.info.clock().now(), claim.lease);
         let reply = self.send_attempt(claim, keys, call).await?;
-        self.read_attempt(claim, keys, reply, until)
+        let attempt = self.read_attempt(claim, keys, reply, until)?;
+        if self.layout == Layout::Plain && claim.wait.is_none() && !matches!(attempt, Attempt::Granted { .. })
+        {
+            // Nothing is there that would have a record.
+            self.described.forget(claim.id);
+        }
+        Ok(attempt)
     }
 
     async fn watch(&self, name: &Name, interest: Interest<'_>) -> Result<Box<dyn Watch>> {
@@ -210,7 +216,12 @@ impl Backend for Redis {
         let sent = match self.layout {
             Layout::Redisson => self.release_redisson(claim, left, keys).await?,
             Layout::Plain => {
-                self.transport.call_after_attempt(claim.id, self.plain_release(claim, left, keys)).await
+                let call = self.plain_release(claim, left, keys);
+                let sent = self.transport.call_after_attempt(claim.id, call).await;
+                if left == 0 && sent.is_ok() {
+                    self.described.forget(claim.id);
+                }
+                sent
             }
         };
         self.release_outcome(claim, keys, sent)

@@ -53,6 +53,7 @@ impl Entry {
             Leave::Last => {
                 // Before it is deregistered, which calls foreign code: it is released even if that panics.
                 if let Some(end) = self.hold.kept_until() {
+                    core.leaves(&self.hold);
                     let ending = core.end_at(&self.hold, end);
                     core.forget(&self.hold, End::Released);
                     return ending?.await.unwrap_or(Err(Error::Closed));
@@ -60,6 +61,7 @@ impl Entry {
                 if core.pass_on(&self.hold) {
                     return Ok(());
                 }
+                core.leaves(&self.hold);
                 let leaving = Leaving { core, hold: Some(&self.hold) };
                 core.forget(&self.hold, End::Released);
                 leaving
@@ -99,6 +101,7 @@ impl Entry {
         match self.leave() {
             Leave::Last => {
                 let (core, hold) = (&self.engine.core, &self.hold);
+                core.leaves(hold);
                 if let Some(end) = hold.left_alone() {
                     core.leave_at(hold.claim.clone(), end);
                 }
@@ -171,6 +174,7 @@ impl Drop for Entry {
                 if core.pass_on(&self.hold) {
                     return;
                 }
+                core.leaves(&self.hold);
                 // In this order for the reasons given in `Core::let_go`.
                 match self.hold.kept_until() {
                     Some(end) => drop(core.end_at(&self.hold, end)),

@@ -598,7 +598,17 @@ impl Hold {
 
     /// Takes the uncollected grants out of their mailboxes. Dropping them releases them.
     pub(crate) fn uncollected(&self) -> Vec<Grant> {
-        let mailboxes = std::mem::take(&mut *self.mailboxes.lock().unwrap());
-        mailboxes.iter().filter_map(Weak::upgrade).filter_map(|m| m.reclaim()).collect()
+        let mut mailboxes = self.mailboxes.lock().unwrap();
+        let all = std::mem::take(&mut *mailboxes);
+        // One that nothing was put into yet is looked at again.
+        let is_empty = |mailbox: &Weak<Mailbox>| mailbox.upgrade().is_some_and(|m| m.is_waiting());
+        let (empty, filled): (Vec<_>, Vec<_>) = all.into_iter().partition(is_empty);
+        if !empty.is_empty() {
+            let again = self.clock.now().after(Duration::from_millis(50));
+            self.collect_by.store(again.as_nanos(), SeqCst);
+        }
+        *mailboxes = empty;
+        drop(mailboxes);
+        filled.iter().filter_map(Weak::upgrade).filter_map(|m| m.reclaim()).collect()
     }
 }

@@ -354,7 +354,10 @@ impl Core {
         }
         for hold in reclaim {
             // Dropping what is taken out of the mailboxes releases it.
-            self.hand_over(move |_| drop(hold.uncollected()));
+            self.hand_over(move |core| {
+                drop(hold.uncollected());
+                core.keeper.sooner(&hold);
+            });
         }
         self.renew_all(renew);
         next
@@ -383,6 +386,7 @@ impl Core {
         }
         // On drop, so that guards are notified even if telemetry panics.
         let _told = Tell(hold);
+        self.leaves(hold);
         // Before it is deregistered, so that it is always either registered or being released.
         match hold.kept_until().filter(|_| reason != LostReason::Gone) {
             Some(end) => drop(self.end_at(hold, end)),
@@ -391,13 +395,17 @@ impl Core {
         self.forget(hold, End::Lost(reason));
     }
 
+    /// Tells the gate that a hold is going to be released, before that is sent.
+    pub(crate) fn leaves(&self, hold: &Hold) {
+        if let Some(relay) = hold.passing.relay {
+            self.gates.leave(self, &hold.claim.name, relay.passed);
+        }
+    }
+
     /// Removes an ended hold from the keeper and from its owner's slot.
     pub(crate) fn forget(&self, hold: &Arc<Hold>, end: End) {
         self.keeper.deregister(hold);
         self.waits.remove_hold(hold);
-        if let Some(relay) = hold.passing.relay {
-            self.gates.leave(self, &hold.claim.name, relay.passed);
-        }
         if let Some(owner) = hold.owner {
             self.slots.tidy(owner, &hold.claim.name);
         }

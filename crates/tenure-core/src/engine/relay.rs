@@ -85,6 +85,11 @@ impl Core {
         }
     }
 
+    /// For how long a hold is passed on: its lease has to be renewed in time, whoever has it.
+    pub(crate) fn bound_of(&self, claim: &Claim) -> Duration {
+        self.settings.local_handover.unwrap_or_default().min(claim.lease / 3)
+    }
+
     /// How long a gate does not try at most, because a hold is passed on or others come first.
     pub(crate) fn longest_pause(&self) -> Duration {
         self.settings.local_handover.unwrap_or_default().min(self.poll())
@@ -94,22 +99,25 @@ impl Core {
     pub(crate) fn pass_on(self: &Arc<Self>, hold: &Arc<Hold>) -> bool {
         let Some(relay) = hold.passing.relay else { return false };
         let Some(gate) = self.gates.of(&hold.claim.name) else { return false };
-        let now = self.clock.now();
-        let next = relay.next(now, self.suspicions());
-        let taken =
-            next.filter(|_| hold.kept_until().is_none() && self.check_open().is_ok()).and_then(|next| {
-                gate.take(|waiter| {
-                    self.is_served(hold, waiter, now).then(|| self.succeed(hold, waiter, next))?
-                })
-            });
+        if hold.kept_until().is_some() || self.check_open().is_err() {
+            return false;
+        }
+        let taken = gate.take(|waiter| {
+            let now = self.clock.now();
+            let next = relay.next(now, self.suspicions())?;
+            self.is_served(hold, waiter, now).then(|| self.succeed(hold, waiter, next))?
+        });
         let Some((waiter, next)) = taken else { return false };
         // From here on it is released by its entry, whatever happens.
         let entry = Entry::new(waiter.asked.engine.clone(), next.clone(), next.first());
         self.telemetry.ended(hold, End::PassedOn, &self.clock);
         self.telemetry.held(&next);
         // A client closed meanwhile has not seen it, and a suspicion raised meanwhile was noted for the guard before.
-        if self.check_open().is_err() {
+        if let Err(closed) = self.check_open() {
             drop(entry);
+            waiter.leave_place(self);
+            // It was not at the gate when that failed all who wait there.
+            let _ = waiter.mailbox.deliver(Letter::Failed(closed));
             return true;
         }
         self.suspect_since(relay.suspicions, &next);
@@ -122,8 +130,8 @@ impl Core {
     /// Whether the hold is as good for a waiter as one that the store grants now on its terms: for the same lease, of
     /// which no more has passed than the time for which holds are passed on.
     fn is_served(&self, hold: &Hold, waiter: &Waiter, now: Time) -> bool {
-        let bound = self.settings.local_handover.unwrap_or_default();
         let Some(claim) = waiter.plain_claim() else { return false };
+        let bound = self.bound_of(claim);
         let end = self.backend.info().drift.until(now, claim.lease);
         !hold.passing.named.load(SeqCst)
             && claim.lease == hold.claim.lease
@@ -138,6 +146,11 @@ impl Core {
         let fence = before.fence.map(|Fence(last)| Fence(last + 1));
         let mut hold = Hold::new(&waiter.asked, before.claim.clone(), fence, before.until(), now);
         hold.passing.relay = Some(relay);
+        if waiter.asked.terms.renewed {
+            // As late as it would have been without this.
+            let left = before.until().since(now);
+            hold.renew_again(now.after(left.saturating_sub(before.claim.lease * 2 / 3)));
+        }
         // For a minimum, or when it is detached, the store has to be asked for the rest.
         hold.leases.are_stored_only_until(before.until());
         if let Some(limit) = self.settings.warn_held {

@@ -53,7 +53,6 @@ impl Core {
     /// Applies the answer to a renewal to its hold.
     fn keeps(&self, proof: &Proof, answer: &Renewal, sent: Time) -> Kept {
         let Proof { hold, ask, suspicion } = proof;
-        hold.passing.answered();
         if matches!(answer, Renewal::Held { .. }) {
             hold.leases.confirm(sent, ask.claim.lease);
             if *suspicion {
@@ -61,7 +60,7 @@ impl Core {
             }
             self.prove_shared(hold, sent);
         }
-        match answer {
+        let kept = match answer {
             Renewal::Held { .. } if ask.lease.is_none() => Kept::Proved,
             Renewal::Held { until } if hold.renewed(sent, *until) => {
                 self.keeper.sooner(hold);
@@ -70,7 +69,12 @@ impl Core {
             Renewal::Held { .. } => Kept::lost(hold, LostReason::Expired),
             Renewal::Queued | Renewal::Gone => Kept::lost(hold, LostReason::Gone),
             Renewal::Unanswered => self.renew_again(proof),
+        };
+        // What was found gone may have been left already, and must not be passed on then.
+        if matches!(answer, Renewal::Held { .. }) && !matches!(kept, Kept::Lost(_)) {
+            hold.passing.answered();
         }
+        kept
     }
 
     fn renew_again(&self, proof: &Proof) -> Kept {

@@ -41,7 +41,7 @@ impl Fixture {
         });
         let client = store.client(|settings| {
             settings.local_handover = Some(bound);
-            settings.poll = Some(Duration::from_millis(20));
+            settings.poll = Some(FAR);
             change(settings);
         });
         Self { store, client, clock, acquires, releases }
@@ -328,11 +328,11 @@ async fn a_fixed_lease_that_is_passed_on_ends_with_the_grant() {
         (it.relayed_as(it.client.lock("x").lease(lease)).await, waits(it.client.lock("x").lease(lease)));
     settle().await;
     let id = guard.recorded_id();
-    it.clock.advance(Duration::from_secs(4));
+    it.clock.advance(Duration::from_secs(3));
     guard.release().await.unwrap();
     let next = done("it is passed on", waiter).await;
     assert_eq!(next.recorded_id(), id);
-    it.clock.advance(Duration::from_secs(6));
+    it.clock.advance(Duration::from_secs(7));
     assert!(next.release().await.unwrap_err().is_lost());
 }
 

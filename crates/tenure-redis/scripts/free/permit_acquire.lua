@@ -9,7 +9,6 @@ if raw and ttl == -1 and string.find(raw, '^%d+$') and tonumber(raw) >= n
   local fence = draw(KEYS[4], ARGV[6], micros)
   -- A repeat finds its own below.
   if redis.call('ZADD', KEYS[3], 'NX', ends_at, ARGV[1]) == 1 then
-    local free = redis.call('DECRBY', KEYS[1], n)
     redis.call('HSET', KEYS[5], ARGV[1], fence .. ' ' .. micros .. ' ' .. n .. ' ' .. ARGV[7])
     -- Redisson's set has the slack on top, and ours must outlive it.
     local slack, some = tonumber(ARGV[5]), {}
@@ -17,6 +16,8 @@ if raw and ttl == -1 and string.find(raw, '^%d+$') and tonumber(raw) >= n
       some[2 * i - 1], some[2 * i] = ends_at + slack, permit(ARGV[1], i)
     end
     redis.call('ZADD', KEYS[2], unpack(some))
+    -- Last: an error before it costs no permit.
+    local free = redis.call('DECRBY', KEYS[1], n)
     extend(KEYS[3], ends_at + slack - now)
     extend(KEYS[5], ends_at + slack - now)
     return {1, fence, free + redis.call('ZCARD', KEYS[2])}

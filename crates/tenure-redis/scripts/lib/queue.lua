@@ -179,7 +179,7 @@ local function queue_fair(queue, scores, stamps, about, id, who, mark, ms, patie
     return since or ''
   end
   local last = redis.call('LINDEX', queue, -1)
-  if not last then
+  if not last or redis.call('ZCARD', stamps) == 0 then
     redis.call('HDEL', about, 'owed')
   end
   local after = last and redis.call('ZSCORE', scores, last)

@@ -68,7 +68,7 @@ impl<'a> Request<'a> {
 impl Transport {
     /// Sends any command.
     pub(crate) async fn command(self: &Arc<Self>, to: To<'_>, words: &[&[u8]]) -> Result<Value, Failure> {
-        self.ordered_command(to, words, Order::Unordered).await
+        self.ordered_command(to, words, Order::Unordered, true).await
     }
 
     /// Sends a command in its order with others of the same hold.
@@ -77,13 +77,14 @@ impl Transport {
         to: To<'_>,
         words: &[&[u8]],
         order: Order,
+        follows_ask: bool,
     ) -> Result<Value, Failure> {
         let (key, node) = match to {
             To::Key(key) => (key, None),
             To::Node(node) => (&[][..], Some(node)),
         };
         let encode = |out: &mut Vec<u8>, _| write_command(out, words);
-        let request = Request { node, ..Request::command(key, order, &encode, self.deadline()) };
+        let request = Request { node, follows_ask, ..Request::command(key, order, &encode, self.deadline()) };
         self.execute(&request).await.map(first)
     }
 

@@ -72,6 +72,9 @@ impl EmptyQueues {
                 .queues
                 .retain(|_, queue| queue.folder.watcher.as_ref().is_some_and(|watcher| !watcher.has_fired()));
         }
+        if remembered.queues.len() >= MOST {
+            return;
+        }
         remembered.queues.insert(queue.to_owned(), left);
     }
 

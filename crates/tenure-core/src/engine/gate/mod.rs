@@ -380,6 +380,10 @@ impl Gate {
     pub(crate) fn take<T>(&self, serve: impl FnOnce(&Waiter) -> Option<T>) -> Option<(Waiter, T)> {
         let mut queue = self.queue.lock().unwrap();
         let first = queue.all().find(|waiter| waiter.mailbox.is_waiting())?;
+        // Its own attempt must not follow the release of its claim.
+        if queue.tries(first.n) {
+            return None;
+        }
         let (n, served) = (first.n, serve(first)?);
         let waiter = queue.remove(n)?;
         // Who comes next has to be placed, unless the gate looks again anyway.

@@ -38,6 +38,8 @@ pub(super) struct Queue {
     in_the_way: Option<u64>,
     /// Since when a request to the store has been unanswered.
     asked: Option<Instant>,
+    /// For whom.
+    trying: Option<u64>,
     turn: i64,
     /// When the gate does not try.
     pub(super) pause: Pause,
@@ -278,9 +280,23 @@ impl Queue {
         self.answered.insert(durability, Instant::now());
     }
 
-    /// Records since when a request is unanswered, `None` if there is none.
-    pub(super) fn asks(&mut self, since: Option<Instant>) {
-        self.asked = since;
+    /// Records that a request is begun for a waiter. Returns `false` if it does not wait here any more.
+    pub(super) fn begins(&mut self, n: u64) -> bool {
+        let waits = self.keys.contains_key(&n);
+        if waits {
+            (self.asked, self.trying) = (Some(Instant::now()), Some(n));
+        }
+        waits
+    }
+
+    /// Records that the request was answered.
+    pub(super) fn ends(&mut self) {
+        (self.asked, self.trying) = (None, None);
+    }
+
+    /// Whether a request for this waiter is open.
+    pub(super) fn tries(&self, n: u64) -> bool {
+        self.trying == Some(n)
     }
 
     /// Returns an error if it is not known whether others block a waiter with this durability, who came at `since`: the

@@ -116,7 +116,10 @@ impl Run {
             if first.want.is_lock() && self.pause().await {
                 continue;
             }
-            self.gate.queue.lock().unwrap().asks(Some(Instant::now()));
+            // A hold may have been passed on to it since.
+            if !self.gate.queue.lock().unwrap().begins(first.n) {
+                continue;
+            }
             // Watch before the attempt, or a release in between is missed.
             self.subscribe(first).await;
             let progress = match self.take_granted(first) {
@@ -126,7 +129,7 @@ impl Run {
             // After those in front: waiters whose positions expired while this process was suspended queue again in
             // their order.
             self.stamp_places(&front).await;
-            self.gate.queue.lock().unwrap().asks(None);
+            self.gate.queue.lock().unwrap().ends();
             match progress {
                 Progress::More => self.burst = (self.burst * 2).min(BURST),
                 Progress::Blocked(retry_after) => {
@@ -328,8 +331,7 @@ impl Run {
         let letter = match &waiter.want {
             Want::Claim(claim) => match self.attempt(waiter, claim, place).await {
                 Ok(Attempt::Granted { fence, until, spare }) => {
-                    let bound = self.core.settings.local_handover.unwrap_or_default();
-                    let relay = Relay::new(sent, bound, seen, spare);
+                    let relay = Relay::new(sent, self.core.bound_of(claim), seen, spare);
                     match admit(&waiter.asked, claim, fence, until, relay) {
                         Ok(entry) => {
                             if relay.is_some() {
@@ -538,6 +540,7 @@ impl Run {
             tokio::select! {
                 biased;
                 signal = signal => {
+                    self.gate.queue.lock().unwrap().pause.signalled(Instant::now());
                     self.granted = Granted::from(signal);
                     return;
                 }
