@@ -11,13 +11,14 @@ use crate::engine::acquisition::Acquisition;
 use crate::engine::core::{Core, Engine};
 use crate::engine::entry::Entry;
 use crate::engine::gate::{self, Waiter, Want};
-use crate::engine::hold::{Hold, Terms};
+use crate::engine::hold::Hold;
 use crate::engine::in_flight::{InFlight, Ran, Undo};
 use crate::engine::limit::{Limit, RETRIES, Wait};
 use crate::engine::mailbox::Grant;
 use crate::engine::reentry::{Slot, SlotUse};
 use crate::engine::relay::Relay;
 use crate::engine::telemetry::{AcquireStats, AcquireTrace};
+use crate::engine::terms::Terms;
 
 /// The content of a template: a name, a kind and options. No I/O.
 #[derive(Clone, Debug)]

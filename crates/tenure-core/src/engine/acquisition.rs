@@ -6,7 +6,7 @@ use std::thread::ThreadId;
 use tokio::time::Instant;
 
 use crate::engine::core::{Core, Engine};
-use crate::engine::hold::Terms;
+use crate::engine::terms::Terms;
 
 /// What one caller asked for: made by the API call, and passed unchanged to the first attempt, to the re-entry and to
 /// the gate.

@@ -8,12 +8,12 @@ use crate::backend::{CountOp, CountReply, Counter, Error, Name, OpId, Result};
 use crate::engine::acquisition::Acquisition;
 use crate::engine::core::{Core, Engine};
 use crate::engine::gate::{self, Waited, Waiter, Want};
-use crate::engine::hold::Terms;
 use crate::engine::in_flight::{InFlight, Ran, Undo};
 use crate::engine::limit::{Limit, Wait};
 use crate::engine::mailbox::Grant;
 use crate::engine::ops::{Op, REPEATABLE};
 use crate::engine::telemetry::AcquireTrace;
+use crate::engine::terms::Terms;
 
 /// An operation that takes permits.
 #[derive(Clone)]

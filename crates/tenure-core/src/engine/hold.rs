@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::backend::{Claim, Clock, Durability, Fence, Kind, Liveness, Lost, LostReason, Result, Time};
-use crate::engine::Settings;
 use crate::engine::acquisition::{Acquisition, Flow};
 use crate::engine::agenda::Place;
 use crate::engine::leases::Leases;
 use crate::engine::mailbox::{Grant, Mailbox};
 use crate::engine::relay::Passing;
+use crate::engine::terms::Terms;
 use crate::engine::worker::wake_all;
 
 #[derive(Debug)]
@@ -74,25 +74,6 @@ impl Share {
     /// The end of the fixed lease that the core enforces.
     fn lease_at(&self) -> Time {
         self.leased.filter(|_| self.renewing == 0).unwrap_or(Time::MAX)
-    }
-}
-
-/// The options of one guard.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms {
-    pub(crate) lease: Duration,
-    /// How long the store has to keep it, whatever becomes of the guard.
-    pub(crate) least: Duration,
-    pub(crate) renewed: bool,
-    pub(crate) max_hold: Option<Duration>,
-    pub(crate) durability: Durability,
-}
-
-impl Terms {
-    /// The terms of an operation on a count: it has neither a lease nor replicas to wait for.
-    pub(crate) fn of_a_count(settings: &Settings) -> Self {
-        let (least, durability) = (Duration::ZERO, Durability::Master);
-        Self { lease: settings.lease, least, renewed: false, max_hold: None, durability }
     }
 }
 

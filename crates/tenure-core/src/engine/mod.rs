@@ -25,6 +25,7 @@ pub(crate) mod releases;
 pub(crate) mod renewals;
 mod settings;
 pub(crate) mod telemetry;
+pub(crate) mod terms;
 pub(crate) mod worker;
 
 pub use self::settings::{Deadlocks, Settings};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::*;
 use crate::backend::{Chance, Claim, Durability, Error};
 use crate::engine::acquisition::Acquisition;
-use crate::engine::hold::Terms;
 use crate::engine::mailbox::Letter;
+use crate::engine::terms::Terms;
 use crate::{Client, Deadlocks, Memory, Settings};
 
 const SECOND: Duration = Duration::from_secs(1);

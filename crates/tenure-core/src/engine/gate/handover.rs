@@ -11,8 +11,8 @@ use super::{Waiter, Want};
 use crate::backend::{Claim, Fence, Signal, Time};
 use crate::engine::acquire::admit;
 use crate::engine::core::Core;
-use crate::engine::hold::Terms;
 use crate::engine::mailbox::{Grant, Letter};
+use crate::engine::terms::Terms;
 
 /// How soon a hold is renewed whose lease is not the one that it asked for. Short work is done before.
 const SOON: Duration = Duration::from_millis(200);
